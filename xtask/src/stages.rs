@@ -1,0 +1,209 @@
+//! The stages of `cargo xtask test`, as data: one entry a stage, in the order they run.
+//!
+//! A stage is added with the thing it tests, never before. Budgets are seconds on two cores from
+//! a warm registry cache; a stage that exceeds its own is killed and fails. Their sum may not
+//! exceed [`TOTAL_BUDGET_S`], which a test below checks.
+
+use crate::context::Context;
+use crate::{assets, setup, sizes};
+
+/// Ceiling of the whole run, seconds.
+pub(crate) const TOTAL_BUDGET_S: u64 = 1200;
+
+/// Ceiling of what is spent compiling, seconds, within [`TOTAL_BUDGET_S`].
+pub(crate) const COMPILE_BUDGET_S: u64 = 600;
+
+/// One line of the final table.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    /// What one types after `cargo xtask test`.
+    pub(crate) name: &'static str,
+    /// What it shows, for `--list`.
+    pub(crate) about: &'static str,
+    /// Seconds after which it is killed.
+    pub(crate) budget_s: u64,
+    /// Commands in order; the first failure ends the run.
+    pub(crate) steps: &'static [Step],
+}
+
+/// One command of a stage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// What is done.
+    pub(crate) action: Action,
+    /// What the command is told through its environment.
+    pub(crate) env: &'static [(&'static str, &'static str)],
+    /// Its own build directory, when its flags differ from everything else's.
+    pub(crate) variant: Option<&'static str>,
+    /// Workspace it runs in, relative to the repository.
+    pub(crate) folder: &'static str,
+    /// What the machine must have; a missing one is said plainly and the step is skipped.
+    pub(crate) needs: Need,
+    /// Its time counts as compiling.
+    pub(crate) compiles: bool,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// A cargo command of the pinned toolchain; its success counts one.
+    Cargo(&'static [&'static str]),
+    /// `cargo test` with these arguments; counts its tests, running none is a failure.
+    Test(&'static [&'static str]),
+    /// The same by `cargo nextest run` where that is installed.
+    Nextest(&'static [&'static str]),
+    /// `cargo test` of the nightly toolchain.
+    NightlyTest(&'static [&'static str]),
+    /// A function of this program; each line it returns counts one.
+    Inner(fn(&Context) -> Result<Vec<String>, String>),
+}
+
+/// What a machine may lack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Need {
+    /// Nothing beyond the pinned toolchain.
+    Nothing,
+    /// The nightly toolchain, whose sanitizer runtimes come with it.
+    Nightly,
+    /// A compilation target of the pinned toolchain.
+    Target(&'static str),
+}
+
+impl Step {
+    const fn new(action: Action) -> Self {
+        let (env, needs): (&'static [(&'static str, &'static str)], Need) = (&[], Need::Nothing);
+        Self { action, env, variant: None, folder: "", needs, compiles: false }
+    }
+    const fn compiles(self) -> Self {
+        Self { compiles: true, ..self }
+    }
+    const fn needs(self, needs: Need) -> Self {
+        Self { needs, ..self }
+    }
+    #[allow(dead_code, reason = "used once a stage runs in another workspace")]
+    const fn folder(self, folder: &'static str) -> Self {
+        Self { folder, ..self }
+    }
+    #[allow(dead_code, reason = "used once a stage has flags of its own")]
+    const fn variant(
+        self,
+        variant: &'static str,
+        env: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self { variant: Some(variant), env, ..self }
+    }
+}
+
+const fn cargo(args: &'static [&'static str]) -> Step {
+    Step::new(Action::Cargo(args))
+}
+const fn test(args: &'static [&'static str]) -> Step {
+    Step::new(Action::Test(args))
+}
+const fn nextest(args: &'static [&'static str]) -> Step {
+    Step::new(Action::Nextest(args))
+}
+#[allow(dead_code, reason = "used once the core's tests run under a sanitizer")]
+const fn nightly_test(args: &'static [&'static str]) -> Step {
+    Step::new(Action::NightlyTest(args)).needs(Need::Nightly)
+}
+const fn inner(function: fn(&Context) -> Result<Vec<String>, String>) -> Step {
+    Step::new(Action::Inner(function))
+}
+const fn check_target(triple: &'static str, args: &'static [&'static str]) -> Step {
+    cargo(args).compiles().needs(Need::Target(triple))
+}
+
+/// Everything `cargo xtask test` runs.
+pub(crate) const STAGES: &[Stage] = &[
+    Stage {
+        name: "setup",
+        about: "Debian packages and test images that the later stages need",
+        budget_s: 60,
+        steps: &[inner(setup::run), inner(assets::fetch)],
+    },
+    Stage {
+        name: "fmt",
+        about: "rustfmt changes nothing",
+        budget_s: 10,
+        steps: &[cargo(&["fmt", "--all", "--check"])],
+    },
+    Stage {
+        name: "tidy",
+        about: "rooms and arrows, sizes, words, unsafe files, licences, docs",
+        budget_s: 60,
+        steps: &[
+            test(&["-p", "tests", "--test", "tidy", "--no-run"]).compiles(),
+            test(&["-p", "tests", "--test", "tidy", "--", "--nocapture"]),
+        ],
+    },
+    Stage {
+        name: "clippy",
+        about: "no warning in any target of the workspace",
+        budget_s: 120,
+        steps: &[
+            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).compiles()
+        ],
+    },
+    Stage {
+        name: "build",
+        about: "release executors under their size ceilings",
+        budget_s: 150,
+        steps: &[
+            cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
+            inner(sizes::check),
+        ],
+    },
+    Stage {
+        name: "unit",
+        about: "unit, property and documentation tests of every package",
+        budget_s: 180,
+        steps: &[
+            nextest(&["--workspace", "--exclude", "tests", "--no-run"]).compiles(),
+            nextest(&["--workspace", "--exclude", "tests"]),
+        ],
+    },
+    Stage {
+        name: "doc",
+        about: "documentation builds without a warning",
+        budget_s: 50,
+        steps: &[Step {
+            env: &[("RUSTDOCFLAGS", "-D warnings")],
+            ..cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]).compiles()
+        }],
+    },
+    Stage {
+        name: "aarch64",
+        about: "the workspace type-checks for 64-bit Arm, where that target is installed",
+        budget_s: 60,
+        steps: &[
+            check_target(
+                "aarch64-unknown-linux-gnu",
+                &["check", "--workspace", "--target", "aarch64-unknown-linux-gnu"],
+            ),
+            check_target(
+                "aarch64-unknown-linux-musl",
+                &["check", "--workspace", "--target", "aarch64-unknown-linux-musl"],
+            ),
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_add_up_to_no_more_than_the_total() {
+        let sum: u64 = STAGES.iter().map(|stage| stage.budget_s).sum();
+        assert!(sum <= TOTAL_BUDGET_S, "stages may take {sum} s of {TOTAL_BUDGET_S} s");
+    }
+
+    #[test]
+    fn names_are_unique_and_every_stage_does_something() {
+        for (index, stage) in STAGES.iter().enumerate() {
+            assert!(!stage.steps.is_empty(), "{} has no step", stage.name);
+            assert!(STAGES[..index].iter().all(|other| other.name != stage.name));
+        }
+    }
+}
