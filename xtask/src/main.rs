@@ -10,6 +10,7 @@ mod context;
 mod demo;
 mod elf;
 mod figures;
+mod probe;
 mod process;
 mod report;
 mod setup;
@@ -39,7 +40,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("xtask: {message}");
+            if !message.is_empty() {
+                eprintln!("xtask: {message}");
+            }
             ExitCode::FAILURE
         }
     }

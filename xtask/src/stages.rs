@@ -5,7 +5,7 @@
 //! exceed [`TOTAL_BUDGET_S`], which a test below checks.
 
 use crate::context::Context;
-use crate::{assets, setup, sizes};
+use crate::{assets, probe, setup, sizes};
 
 /// Ceiling of the whole run, seconds.
 pub(crate) const TOTAL_BUDGET_S: u64 = 1200;
@@ -153,6 +153,12 @@ pub(crate) const STAGES: &[Stage] = &[
             cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
             inner(sizes::check),
         ],
+    },
+    Stage {
+        name: "probe",
+        about: "executor-core links without std and without an allocator",
+        budget_s: 30,
+        steps: &[inner(probe::run).compiles()],
     },
     Stage {
         name: "unit",

@@ -37,7 +37,8 @@ pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
     let total = begun.elapsed() + before;
     failure = failure.or_else(|| runner.over_budget(total));
     runner.summary(total, failure.as_deref());
-    failure.map_or(Ok(()), Err)
+    // The summary has said it; its count stays the last line.
+    failure.map_or(Ok(()), |_| Err(String::new()))
 }
 
 fn choose(args: &[String]) -> Result<Vec<&'static Stage>, String> {
