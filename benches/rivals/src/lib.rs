@@ -1,8 +1,9 @@
 //! What the rivals share: the block protocol, pinning and the echo child.
 //!
-//! A rival is started once, does all its set-up, prints `ready` and then sleeps in a read of its standard
-//! input. `block N` runs N rounds and prints `ns_per_hop X`; `quit` or the end of the input ends it. Between
-//! blocks nothing of a rival runs, so that the other side of the comparison has the cores for itself.
+//! A rival is started once, does all its set-up, prints `ready` and then sleeps in a read of its
+//! standard input. `block N` runs N rounds and prints `ns_per_hop X`; `quit` or the end of the
+//! input ends it. Between blocks nothing of a rival runs, so that the other side of the comparison
+//! has the cores for itself.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,7 +11,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// What a rival's `main` returns on failure.
 pub type Failure = Box<dyn std::error::Error>;
 
-/// Rounds run before the clock starts, in each block: wake-up of the echo side, caches, branch predictors.
+/// Rounds run before the clock starts, in each block: wake-up of the echo side, caches, branch
+/// predictors.
 pub const WARM_ROUNDS: u64 = 256;
 
 /// Serves blocks until `quit` or the end of the input; `run(n)` returns nanoseconds per hop.

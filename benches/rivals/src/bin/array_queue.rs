@@ -1,7 +1,9 @@
-//! `rival-array-queue [CORE]`: one thread pushes a handle into a `crossbeam_queue::ArrayQueue` and pops it.
+//! `rival-array-queue [CORE]`: one thread pushes a handle into a `crossbeam_queue::ArrayQueue` and
+//! pops it.
 //!
-//! Measured: one push and one pop per round, reported together as one hop. The handle is the address of a
-//! 64-byte aligned box, of the size of a pointer, made before the clock starts. Excluded: making the box.
+//! Measured: one push and one pop per round, reported together as one hop. The handle is the
+//! address of a 64-byte aligned box, of the size of a pointer, made before the clock starts.
+//! Excluded: making the box.
 
 use std::hint::black_box;
 use std::time::Instant;

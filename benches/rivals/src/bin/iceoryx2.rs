@@ -1,10 +1,11 @@
 //! `rival-iceoryx2 SIZE CORE_A CORE_B`: publish-subscribe between two pinned processes, ping-pong.
 //!
-//! One hop = loan, write the MsgInfo line and the three descriptor lines in use, send → receive, read the
-//! same lines and the payload's first and last line, drop. A round trip is two hops. Both ends busy-wait.
-//! Excluded: creating node, service, ports; the first [`WARM_ROUNDS`] round trips of each block. Quality of
-//! service as in iceoryx2's own benchmark: one publisher, one subscriber, no history, buffer of one.
-//! Its names on disk and in /dev/shm carry this process's id and are removed at the end.
+//! One hop = loan, write the MsgInfo line and the three descriptor lines in use, send → receive,
+//! read the same lines and the payload's first and last line, drop. A round trip is two hops. Both
+//! ends busy-wait. Excluded: creating node, service, ports; the first [`WARM_ROUNDS`] round trips
+//! of each block. Quality of service as in iceoryx2's own benchmark: one publisher, one subscriber,
+//! no history, buffer of one. Its names on disk and in /dev/shm carry this process's id and are
+//! removed at the end.
 
 use std::hint::{black_box, spin_loop};
 use std::time::Instant;
@@ -24,7 +25,8 @@ struct Line([u64; 8]);
 /// MsgInfo (one line), then RuntimeTensorDesc (16 lines), then the payload.
 const PAYLOAD: usize = 1 + 1024 / 64;
 
-/// Lines of the descriptor in use: address, dtype, shape in 0; original shape in 4; format, size in 8.
+/// Lines of the descriptor in use: address, dtype, shape in 0; original shape in 4; format, size in
+/// 8.
 const DESCRIPTOR: [usize; 3] = [1, 1 + 4, 1 + 8];
 
 type Service = ipc::Service;
@@ -95,7 +97,7 @@ impl Ends {
         lines[DESCRIPTOR[1]].write(Line([0, 0, 0, 0, 2, 1, self.size, 0]));
         lines[DESCRIPTOR[2]].write(Line([0, 0, 0, 0, 0, 3, 0, self.size]));
         // SAFETY:
-        // - the lines read by the receiver were written above, or are payload lines of a data segment
+        // - what the receiver reads was written above, or is payload of a data segment
         //   that the kernel handed out zero-filled; each bit pattern is a valid `[u64; 8]`.
         let sample = unsafe { sample.assume_init() };
         sample.send()?;
