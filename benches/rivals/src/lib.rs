@@ -5,8 +5,14 @@
 //! input ends it. Between blocks nothing of a rival runs, so that the other side of the comparison
 //! has the cores for itself.
 
+#![deny(unsafe_code)]
+
+mod os;
+
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+
+pub use os::pin;
 
 /// What a rival's `main` returns on failure.
 pub type Failure = Box<dyn std::error::Error>;
@@ -39,23 +45,6 @@ pub fn request(line: &str) -> Result<Option<u64>, Failure> {
         None if line.trim() == "quit" => Ok(None),
         _ => Err(format!("expected `block N` or `quit`, found {line:?}").into()),
     }
-}
-
-/// Pins the calling thread to one core.
-pub fn pin(core: usize) -> Result<(), Failure> {
-    if core >= libc::CPU_SETSIZE as usize {
-        return Err(format!("core {core} is beyond what a cpu_set_t can name").into());
-    }
-    // SAFETY:
-    // - all zeroes is the empty `cpu_set_t`, a plain bit array;
-    // - `core` was checked against the array's size above;
-    // - the pointer is to a live local and the size is its own.
-    let result = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().into()) }
 }
 
 /// The other process of a ping-pong: this binary again with the argument `echo` put first.
@@ -102,17 +91,9 @@ impl Echo {
     }
 }
 
-/// Makes the kernel end this process when the one that started it ends.
-fn die_with_parent() -> Result<(), Failure> {
-    // SAFETY:
-    // - PR_SET_PDEATHSIG takes one integer and touches no memory of ours.
-    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().into()) }
-}
-
 /// The echo process: prints `ready`, then runs `echo(n)` for each `block n`.
 pub fn serve_echo(mut echo: impl FnMut(u64) -> Result<(), Failure>) -> Result<(), Failure> {
-    die_with_parent()?;
+    os::die_with_parent()?;
     println!("ready");
     for line in io::stdin().lock().lines() {
         match request(&line?)? {

@@ -5,6 +5,8 @@
 //! address of a 64-byte aligned box, of the size of a pointer, made before the clock starts.
 //! Excluded: making the box.
 
+#![deny(unsafe_code)]
+
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -7,6 +7,8 @@
 //! no history, buffer of one. Its names on disk and in /dev/shm carry this process's id and are
 //! removed at the end.
 
+#![allow(unsafe_code, reason = "says that a loaned sample is written")]
+
 use std::hint::{black_box, spin_loop};
 use std::time::Instant;
 
