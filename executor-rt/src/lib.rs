@@ -1,0 +1,20 @@
+//! What every executor process shares, and what joins `executor-core` (decides) with `sys` (acts).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`argv`] | command lines of the built-in executors and of `udf-executor` |
+//! | [`exit`] | one table from codes to process exit codes |
+//! | [`interpose`] | counted malloc family, `seal()`, the *in user code* split |
+//! | [`log`] | log lines without allocation, their parser, the rate limiter |
+//! | [`proto`] | control messages (protobuf, fixed field numbers), bounded decoding |
+//! | [`server`] | the message server as a state machine without I/O |
+//!
+//! It is not: models, user functions, or a policy of any kind.
+#![deny(unsafe_code)]
+
+pub mod argv;
+pub mod exit;
+pub mod interpose;
+pub mod log;
+pub mod proto;
+pub mod server;
