@@ -92,20 +92,22 @@ pub(crate) fn is_product(path: &str) -> bool {
     is_rust(path) && PRODUCT.contains(&room(path))
 }
 
-/// Root file of a crate: of a library, or of a package's binary.
+/// Root file of a crate of this workspace: of a library, or of a package's binary.
 pub(crate) fn is_crate_root(path: &str) -> bool {
-    path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")
+    let ours = PRODUCT.contains(&room(path)) || matches!(room(path), "xtask");
+    ours && (path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs"))
 }
 
-/// What people write line by line.
+/// Programs, which have a line width.
 pub(crate) fn is_code(path: &str) -> bool {
-    const ENDINGS: [&str; 8] = [".rs", ".toml", ".py", ".sh", ".h", ".cpp", ".yaml", ".yml"];
+    const ENDINGS: [&str; 5] = [".rs", ".py", ".sh", ".h", ".cpp"];
     ENDINGS.iter().any(|ending| path.ends_with(ending)) || path == ".ci/run"
 }
 
 /// Text of any kind, except lock files, which are generated.
 pub(crate) fn is_text(path: &str) -> bool {
-    is_code(path) || [".md", ".json", ".txt"].iter().any(|ending| path.ends_with(ending))
+    const ENDINGS: [&str; 6] = [".md", ".json", ".txt", ".toml", ".yaml", ".yml"];
+    is_code(path) || ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
 #[cfg(test)]
