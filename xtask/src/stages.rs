@@ -80,7 +80,6 @@ impl Step {
     const fn needs(self, needs: Need) -> Self {
         Self { needs, ..self }
     }
-    #[allow(dead_code, reason = "used once a stage runs in another workspace")]
     const fn folder(self, folder: &'static str) -> Self {
         Self { folder, ..self }
     }
@@ -119,19 +118,24 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "setup",
         about: "Debian packages and test images that the later stages need",
-        budget_s: 60,
+        budget_s: 40,
         steps: &[inner(setup::run), inner(assets::fetch)],
     },
     Stage {
         name: "fmt",
         about: "rustfmt changes nothing",
         budget_s: 10,
-        steps: &[cargo(&["fmt", "--all", "--check"])],
+        steps: &[
+            cargo(&["fmt", "--all", "--check"]),
+            cargo(&["fmt", "--all", "--check"]).folder("examples"),
+            cargo(&["fmt", "--check"]).folder("benches/rivals"),
+            cargo(&["fmt", "--check"]).folder("tests/no-alloc-probe"),
+        ],
     },
     Stage {
         name: "tidy",
         about: "rooms and arrows, sizes, words, unsafe files, licences, docs",
-        budget_s: 60,
+        budget_s: 50,
         steps: &[
             test(&["-p", "tests", "--test", "tidy", "--no-run"]).compiles(),
             test(&["-p", "tests", "--test", "tidy", "--", "--nocapture"]),
@@ -140,7 +144,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "clippy",
         about: "no warning in any target of the workspace",
-        budget_s: 120,
+        budget_s: 90,
         steps: &[
             cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).compiles()
         ],
@@ -148,7 +152,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "build",
         about: "release executors under their size ceilings",
-        budget_s: 150,
+        budget_s: 120,
         steps: &[
             cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
             inner(sizes::check),
@@ -163,16 +167,29 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "unit",
         about: "unit, property and documentation tests of every package",
-        budget_s: 180,
+        budget_s: 150,
         steps: &[
             nextest(&["--workspace", "--exclude", "tests", "--no-run"]).compiles(),
             nextest(&["--workspace", "--exclude", "tests"]),
         ],
     },
     Stage {
+        name: "examples",
+        about: "the examples, a workspace of their own: no warning, libraries unwind, tests",
+        budget_s: 150,
+        steps: &[
+            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+                .folder("examples")
+                .compiles(),
+            cargo(&["build", "--workspace", "--profile", "udf"]).folder("examples").compiles(),
+            test(&["--workspace", "--no-run"]).folder("examples").compiles(),
+            test(&["--workspace"]).folder("examples"),
+        ],
+    },
+    Stage {
         name: "doc",
         about: "documentation builds without a warning",
-        budget_s: 50,
+        budget_s: 40,
         steps: &[Step {
             env: &[("RUSTDOCFLAGS", "-D warnings")],
             ..cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]).compiles()
@@ -181,7 +198,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "aarch64",
         about: "the workspace type-checks for 64-bit Arm, where that target is installed",
-        budget_s: 60,
+        budget_s: 30,
         steps: &[
             check_target(
                 "aarch64-unknown-linux-gnu",
