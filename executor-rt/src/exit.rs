@@ -1,9 +1,10 @@
 //! From codes to process exit codes, in one table.
 //!
 //! An exit code has eight bits. A flow function's codes keep their low byte, because the
-//! specification promises it (164000 is seen as 160); what has no low byte becomes [`EXIT_FAILURE`],
-//! so that a failure never looks like success. The reference exits with 0 after a run-time failure;
-//! we keep the code (udf §7.3 lists that as worth fixing), so the restart policy can see it.
+//! specification promises it (164000 is seen as 160); what has no low byte becomes
+//! [`EXIT_FAILURE`], so that a failure never looks like success. The reference exits
+//! with 0 after a run-time failure; we keep the code (udf §7.3 lists that as worth fixing), so the
+//! restart policy can see it.
 
 use executor_core::error::Code;
 

@@ -224,6 +224,8 @@ pub mod glibc {
         fn __libc_realloc(block: *mut c_void, size: usize) -> *mut c_void;
         fn __libc_free(block: *mut c_void);
         fn __libc_memalign(alignment: usize, size: usize) -> *mut c_void;
+        fn __libc_valloc(size: usize) -> *mut c_void;
+        fn __libc_pvalloc(size: usize) -> *mut c_void;
     }
 
     /// # Safety
@@ -268,6 +270,22 @@ pub mod glibc {
         count();
         // SAFETY: glibc's memalign takes any two numbers and checks them.
         unsafe { __libc_memalign(alignment, size) }
+    }
+
+    /// # Safety
+    /// C's `valloc`: no precondition.
+    pub unsafe fn valloc(size: usize) -> *mut c_void {
+        count();
+        // SAFETY: glibc's valloc takes any size.
+        unsafe { __libc_valloc(size) }
+    }
+
+    /// # Safety
+    /// C's `pvalloc`: no precondition.
+    pub unsafe fn pvalloc(size: usize) -> *mut c_void {
+        count();
+        // SAFETY: glibc's pvalloc takes any size.
+        unsafe { __libc_pvalloc(size) }
     }
 
     /// # Safety
@@ -353,6 +371,16 @@ macro_rules! interpose_malloc {
             unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
                 // SAFETY: the C caller's contract.
                 unsafe { glibc::memalign(alignment, size) }
+            }
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
+                // SAFETY: the C caller's contract.
+                unsafe { glibc::valloc(size) }
+            }
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
+                // SAFETY: the C caller's contract.
+                unsafe { glibc::pvalloc(size) }
             }
             #[unsafe(no_mangle)]
             unsafe extern "C" fn posix_memalign(

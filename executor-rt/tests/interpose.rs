@@ -16,8 +16,13 @@ use executor_rt::interpose::{
     abort_on_violation, adopt_thread, counts, exempt, finalise, in_runtime, in_user_code, publish,
     seal,
 };
+use executor_rt::log::{Level, Logger, Stamp, Stream};
 
 executor_rt::interpose_malloc!();
+
+unsafe extern "C" {
+    fn valloc(size: usize) -> *mut c_void;
+}
 
 /// A library with its own copy of std, as users build it.
 const LIBRARY: &str = r#"
@@ -102,6 +107,11 @@ fn aligned_family_is_counted() {
     // SAFETY: a live block.
     unsafe { libc::free(block) };
     // SAFETY: no precondition.
+    let (count, block) = calls(|| unsafe { valloc(10) });
+    assert_eq!((count, block.addr() % 4096), (1, 0), "valloc");
+    // SAFETY: a live block.
+    unsafe { libc::free(block) };
+    // SAFETY: no precondition.
     let (count, block) = calls(|| unsafe { libc::aligned_alloc(128, 1280) });
     assert_eq!((count, block.addr() % 128), (1, 0), "aligned_alloc");
     // SAFETY: a live block.
@@ -114,7 +124,10 @@ fn libc_and_libraries_are_counted(allocate: extern "C" fn(usize) -> usize) {
     let (count, copy) = calls(|| unsafe { libc::strdup(text.as_ptr()) });
     assert_eq!(count, 1, "strdup allocates inside libc");
     // SAFETY: a live block.
-    unsafe { libc::free(copy.cast()) };
+    let (count, array) = calls(|| unsafe { libc::reallocarray(copy.cast(), 100, 10) });
+    assert_eq!(count, 1, "reallocarray calls realloc inside libc");
+    // SAFETY: a live block.
+    unsafe { libc::free(array) };
     let (count, sum) = calls(|| allocate(100));
     assert_eq!((count, sum), (100, 4950), "a loaded Rust library with its own std");
 }
@@ -140,14 +153,32 @@ fn violation_aborts() {
     assert!(text.contains("the runtime allocated after seal()"), "{text}");
 }
 
+/// Log lines, limited ones too, cost no allocation.
+fn logging_allocates_nothing(logger: &Logger) {
+    let before = counts().runtime;
+    for id in 0..1000 {
+        let text = format_args!("line {id} of {:?} and {}", Some("a text"), 0.5_f64);
+        let stamp = Stamp::with_monotonic(id);
+        let run = (Stream::Run, Level::Info);
+        logger.log_to(&mut std::io::sink(), run, stamp, Some(id), text);
+    }
+    let stamp = Stamp::now();
+    logger.log(Stream::Runtime, Level::Info, stamp, None, format_args!("one line to stderr"));
+    logger.report_dropped(&mut std::io::sink(), stamp);
+    assert_eq!(logger.dropped().run, 600);
+    assert_eq!(counts().runtime, before, "logging allocates");
+}
+
 fn after_seal_is_split(allocate: extern "C" fn(usize) -> usize) {
     let (start, stop) = std::sync::mpsc::sync_channel::<()>(1);
     let foreign = std::thread::spawn(move || {
         stop.recv().unwrap();
         drop(black_box(Box::new(1_u64)));
     });
+    let logger = Logger::new("node", Level::Debug);
     abort_on_violation(false);
     seal();
+    logging_allocates_nothing(&logger);
     for i in 0..1000_usize {
         in_user_code(|| assert_eq!(allocate(2), 1));
         exempt(|| drop(black_box(Box::new(i))));

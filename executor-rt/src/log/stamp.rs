@@ -3,6 +3,8 @@
 use core::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use sys::clock::MonoTime;
+
 const NS_PER_S: u64 = 1_000_000_000;
 const S_PER_DAY: u64 = 86_400;
 
@@ -16,6 +18,12 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// Both clocks now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self::with_monotonic(MonoTime::now().as_ns())
+    }
+
     /// The wall clock now beside a monotonic time that the caller read.
     #[must_use]
     pub fn with_monotonic(mono_ns: u64) -> Self {

@@ -1,8 +1,8 @@
 //! Messages of package `ff.deployer` that an executor sends or receives.
 //!
-//! Field numbers are those of executor-deployer §1.7 and udf Appendix A and never change. Parts that
-//! no executor of ours interprets (variable manager, file constants, the unused single load) stay
-//! opaque bytes: they survive a round trip and are never parsed. Numbers ≥ 1001 are ours.
+//! Field numbers are those of executor-deployer §1.7 and udf Appendix A and never change. Parts
+//! that no executor of ours interprets (variable manager, file constants, the unused single load)
+//! stay opaque bytes: they survive a round trip and are never parsed. Numbers ≥ 1001 are ours.
 
 use std::collections::BTreeMap;
 

@@ -9,9 +9,9 @@
 //!     └──────────────► finalised
 //! ```
 //! I1 a request gets exactly one reply. I2 nothing is executed before the init response, while
-//! another request is open, after finalize, or after a reply that stops the process: each ends as a
-//! reply with `BAD_MESSAGE` that says what came too early or too late. I3 bytes from anywhere end as
-//! a reply.
+//! another request is open, after finalize, or after a reply that stops the process: each ends as
+//! a reply with `BAD_MESSAGE` that says what came too early or too late. I3 bytes from anywhere
+//! end as a reply.
 //!
 //! | | built-in | udf |
 //! |---|---|---|
