@@ -430,6 +430,39 @@ pub struct LibraryV1 {
     pub reserved: [u32; 3],
 }
 
+impl LibraryV1 {
+    /// What a loader checks before it reads anything else of a library.
+    ///
+    /// # Errors
+    /// What is wrong, what was found and what to do, to be put behind the library's path.
+    pub fn check(&self) -> Result<(), String> {
+        let found = self.abi_version;
+        if self.magic != LIBRARY_MAGIC {
+            return Err("is no library of user functions (bad magic number)".to_owned());
+        }
+        if found != ABI_VERSION {
+            return Err(format!("has ABI version {found}, expected {ABI_VERSION}: rebuild it"));
+        }
+        if (self.size as usize) < size_of::<LibraryV1>()
+            || (self.func_size as usize) < size_of::<FuncV1>()
+        {
+            return Err(format!(
+                "has records of {} and {} bytes, too short",
+                self.size, self.func_size
+            ));
+        }
+        if self.panic_strategy != PANIC_UNWIND {
+            return Err(
+                "was built with panic = \"abort\": build it with `--profile udf`".to_owned()
+            );
+        }
+        if self.func_count == 0 || self.funcs.is_null() {
+            return Err("exports no function".to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// Type of the symbol [`ENTRY_SYMBOL`]. The answer lives as long as the library is loaded.
 pub type LibraryEntryV1 = unsafe extern "C" fn() -> *const LibraryV1;
 

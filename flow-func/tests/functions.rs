@@ -1,7 +1,7 @@
 //! The trait, the export macro and the in-process executor, through the ABI only.
-#![allow(missing_docs, reason = "a test")]
+#![allow(clippy::mem_forget, reason = "the executor must cope with a message let go of")]
 
-use flow_func::abi::{ABI_VERSION, LIBRARY_MAGIC, PANIC_UNWIND};
+use flow_func::abi::{ABI_VERSION, LIBRARY_MAGIC, PANIC_ABORT, PANIC_UNWIND};
 use flow_func::testing::{LocalMsg, LocalRunner, LogLine};
 use flow_func::{Bools, Context, DataType, FlowFunc, InitContext, IntLists, Msg, Result, Strs};
 use flow_func::{FLAG_EOS, MsgType, codes, export_flow_funcs, flow_debug, flow_error, flow_info};
@@ -152,11 +152,11 @@ fn bad_allocs(ctx: &mut Context<'_>) -> Result {
 export_flow_funcs! { "scale" => Scale, "tricks" => Tricks }
 
 fn tricks(mode: &str) -> LocalRunner {
-    LocalRunner::builder(flow_library(), "tricks").attr("mode", mode).build().unwrap()
+    LocalRunner::builder(flow_library(), "tricks").attr("mode", mode).build().expect("init is fine")
 }
 
 fn floats() -> LocalMsg {
-    LocalMsg::tensor(&[3], &[1.0_f32, 2.0, 3.0]).unwrap().with_trans_id(9)
+    LocalMsg::tensor(&[3], &[1.0_f32, 2.0, 3.0]).expect("three of three").with_trans_id(9)
 }
 
 #[test]
@@ -166,6 +166,12 @@ fn record_of_the_library() {
     assert_eq!((record.size, record.func_size, record.func_count), (64, 64, 2));
     assert_eq!(record.panic_strategy, PANIC_UNWIND);
     assert!(std::ptr::eq(dflow_library_v1(), record));
+    assert_eq!(record.check(), Ok(()));
+    let mut other = *record;
+    other.panic_strategy = PANIC_ABORT;
+    assert!(other.check().is_err_and(|text| text.contains("--profile udf")));
+    other.abi_version = 2;
+    assert!(other.check().is_err_and(|text| text.contains("version 2, expected 1")));
     assert!(flow_library().find("none").is_none());
     assert!(LocalRunner::builder(flow_library(), "none").build().is_err());
 }
