@@ -1,0 +1,251 @@
+//! Consumer end: dequeue, peek, and waking a producer that waits for room.
+//!
+//! | killed after | state seen | repaired by |
+//! |---|---|---|
+//! | journal | message still queued | sweep: journal dropped |
+//! | owner := worker | head not advanced | sweep: owner back to the queue; the next process dequeues it |
+//! | head (**commit**) | entry is the worker's | sweep: input of the dead process (adopted, answered or freed) |
+//! | full_waiting cleared | producer may sleep on | sweep wakes everybody (wake W3) |
+
+use heapless::Vec;
+
+use crate::abi::MsgInfo;
+use crate::abi::control::{LaneCtl, MAX_LANES, QueueCtl, WAITERS};
+use crate::error::{DequeueError, QueueError};
+use crate::mbuf::{HeadWords, Mbuf};
+use crate::owner::{QueueId, WaiterId};
+use crate::pool::Worker;
+use crate::primitive::{AtomicU64, Ordering, fence, kill_point};
+use crate::queue::producer::{HeadCell, same_life, take};
+use crate::queue::{QueueFlags, Rights, advance, ring_parts, state, try_lock, turn, unlock};
+use crate::region::Memory;
+use crate::wake::WakeSet;
+
+#[derive(Debug)]
+struct Lane<'g> {
+    ctl: &'g LaneCtl,
+    ring: &'g [AtomicU64],
+    cell: HeadCell<'g>,
+    head: u32,
+    producer: u32,
+    live: bool,
+}
+
+/// What stands at the front of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peeked {
+    /// Bytes in use, a chain's sum.
+    pub len: u64,
+    /// Its `MsgInfo`.
+    pub info: MsgInfo,
+}
+
+/// The consumer end of a queue. One a process; its threads share it behind a lock of theirs.
+#[derive(Debug)]
+pub struct Consumer<'g> {
+    id: QueueId,
+    ctl: &'g QueueCtl,
+    generation: u32,
+    depth: u32,
+    locked: bool,
+    lanes: Vec<Lane<'g>, MAX_LANES>,
+    next: usize,
+}
+
+impl<'g> Consumer<'g> {
+    /// Opens the consumer end. A restarted process continues at its predecessor's heads.
+    ///
+    /// # Errors
+    /// [`QueueError::NotPermitted`] without a read grant, or when another slot has the exclusive end.
+    pub fn open(worker: &Worker<'g>, id: QueueId) -> Result<Self, QueueError> {
+        let ctl = worker.memory.queues.get(id.0 as usize).ok_or(QueueError::Invalid)?;
+        let locked = ctl.queue_flags().intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE);
+        let mine = locked || ctl.consumer.load(Ordering::Acquire) == worker.slot;
+        if ctl.state.load(Ordering::Acquire) != state::ACTIVE
+            || !ctl.rights(worker.slot()).contains(Rights::READ)
+            || !mine
+        {
+            return Err(QueueError::NotPermitted);
+        }
+        let depth = ctl.depth.load(Ordering::Relaxed);
+        if !(2..=1 << 20).contains(&depth) {
+            return Err(QueueError::Invalid);
+        }
+        let generation = ctl.generation.load(Ordering::Acquire);
+        let mut end = Consumer { id, ctl, generation, depth, locked, lanes: Vec::new(), next: 0 };
+        end.refresh(&worker.memory);
+        Ok(end)
+    }
+
+    /// The queue.
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        self.id
+    }
+
+    /// Bit of this queue in the consumer's ready set.
+    #[must_use]
+    pub fn ready_mask(&self) -> u64 {
+        1 << (self.ctl.ready_bit.load(Ordering::Relaxed) & 63)
+    }
+
+    /// Takes in lanes that were granted since, and lanes whose producer opened them.
+    fn refresh(&mut self, memory: &Memory<'g>) {
+        for (index, place) in self.ctl.lane_places() {
+            if index as usize >= self.lanes.len() {
+                let Some((ctl, ring)) = memory.lane_parts(place, self.depth) else { break };
+                let Some(cell) = memory.head_cell(self.ctl, index) else { break };
+                if let Some(generation) = cell.generation
+                    && generation.load(Ordering::Relaxed) != self.generation
+                {
+                    cell.head.store(0, Ordering::Relaxed);
+                    generation.store(self.generation, Ordering::Release);
+                }
+                let head = cell.load(self.generation, self.depth);
+                let lane = Lane { ctl, ring, cell, head, producer: place.slot, live: false };
+                if self.lanes.push(lane).is_err() {
+                    break;
+                }
+            }
+        }
+        for lane in &mut self.lanes {
+            // SYNC: acquire, pairs with `Producer::open`: the ring is zeroed before it is live (Q1).
+            lane.live = lane.ctl.generation.load(Ordering::Acquire) == self.generation;
+        }
+    }
+
+    /// The lane with the next message, in round-robin order.
+    #[inline]
+    fn front(&mut self) -> Option<(usize, u64)> {
+        let count = self.lanes.len();
+        for step in 0..count {
+            let at =
+                if self.next + step < count { self.next + step } else { self.next + step - count };
+            let lane = self.lanes.get_mut(at)?;
+            if self.locked {
+                lane.head = lane.cell.load(self.generation, self.depth);
+            }
+            if !lane.live {
+                continue;
+            }
+            let slot = if lane.head < self.depth { lane.head } else { lane.head - self.depth };
+            // SYNC: acquire, pairs with the ring word store of `Producer::enqueue`.
+            let word = lane.ring.get(slot as usize)?.load(Ordering::Acquire);
+            if word & super::TURN == turn(lane.head, self.depth) && word != 0 {
+                return Some((at, word));
+            }
+        }
+        None
+    }
+
+    /// True when a dequeue would find a message now: one load a lane.
+    #[inline]
+    pub fn has_message(&mut self, memory: &Memory<'g>) -> bool {
+        if self.front().is_some() {
+            return true;
+        }
+        let lanes = self.ctl.lane_count.load(Ordering::Relaxed) as usize;
+        if lanes != self.lanes.len() || self.lanes.iter().any(|lane| !lane.live) {
+            self.refresh(memory);
+            return self.front().is_some();
+        }
+        false
+    }
+
+    /// Moves the next message out. On success the caller rings the returned waiters (a producer that
+    /// waited for room).
+    ///
+    /// # Errors
+    /// [`DequeueError`]; after `Fault` the bad entry was skipped and counted, and the next call goes on.
+    #[inline]
+    pub fn dequeue(&mut self, worker: &mut Worker<'g>) -> Result<(Mbuf, WakeSet), DequeueError> {
+        if self.ctl.generation.load(Ordering::Relaxed) != self.generation
+            || self.ctl.state.load(Ordering::Relaxed) != state::ACTIVE
+        {
+            return Err(DequeueError::NotPermitted);
+        }
+        if self.locked {
+            if !try_lock(&self.ctl.lock, worker.tag) {
+                return Err(DequeueError::Busy);
+            }
+            let result = self.dequeue_now(worker);
+            unlock(&self.ctl.lock);
+            return result;
+        }
+        self.dequeue_now(worker)
+    }
+
+    #[inline]
+    fn dequeue_now(&mut self, worker: &mut Worker<'g>) -> Result<(Mbuf, WakeSet), DequeueError> {
+        if !self.has_message(&worker.memory) {
+            return Err(DequeueError::Empty);
+        }
+        let (at, word) = self.front().ok_or(DequeueError::Empty)?;
+        let (entry, block, generation) = ring_parts(word);
+        let lane = self.lanes.get_mut(at).ok_or(DequeueError::Fault)?;
+        let index = u32::try_from(at).unwrap_or(u32::MAX);
+        let cell = lane.cell.head;
+        let taken = if same_life(&worker.memory, entry, generation) {
+            take(worker, self.id, index, lane.head, entry, block, self.depth, || cell)
+        } else {
+            None
+        };
+        lane.head = advance(lane.head, self.depth);
+        self.next = if at + 1 < self.lanes.len() { at + 1 } else { 0 };
+        let Some(mbuf) = taken else {
+            cell.store(self.lanes.get(at).map_or(0, |l| l.head), Ordering::Release);
+            self.ctl.faults.fetch_add(1, Ordering::Relaxed);
+            return Err(DequeueError::Fault);
+        };
+        let mut wakes = WakeSet::NONE;
+        self.wake_producer(&worker.memory, index, &mut wakes);
+        Ok((mbuf, wakes))
+    }
+
+    #[inline]
+    fn wake_producer(&self, memory: &Memory<'g>, lane: u32, wakes: &mut WakeSet) {
+        // SYNC: SeqCst fence, pairs with `wake::recheck`: the head before `full_waiting`.
+        fence(Ordering::SeqCst);
+        if self.ctl.full_waiting.load(Ordering::Relaxed) & 1 << lane == 0 {
+            return;
+        }
+        self.ctl.full_waiting.fetch_and(!(1 << lane), Ordering::AcqRel);
+        kill_point!("full waiter taken");
+        let Some(producer) = self.lanes.get(lane as usize).map(|l| l.producer) else { return };
+        for index in 0..WAITERS as u32 {
+            let id = WaiterId(producer * WAITERS as u32 + index);
+            if memory.waiter(id).is_some_and(Memory::unpark) {
+                wakes.insert(id);
+            }
+        }
+    }
+
+    /// What `dequeue` would return now, without taking it.
+    ///
+    /// # Errors
+    /// [`DequeueError::Empty`], or `NotPermitted` when the queue is gone.
+    pub fn peek(&mut self, memory: &Memory<'g>) -> Result<Peeked, DequeueError> {
+        if self.ctl.generation.load(Ordering::Relaxed) != self.generation
+            || self.ctl.state.load(Ordering::Relaxed) != state::ACTIVE
+        {
+            return Err(DequeueError::NotPermitted);
+        }
+        if !self.has_message(memory) {
+            return Err(DequeueError::Empty);
+        }
+        let (_, word) = self.front().ok_or(DequeueError::Empty)?;
+        let (entry, ..) = ring_parts(word);
+        let head = memory.entries.get(entry as usize).ok_or(DequeueError::Fault)?;
+        let mut len = head.data_len.load(Ordering::Relaxed);
+        let mut next = head.chain_next.load(Ordering::Relaxed);
+        for _ in 0..head.marks().chained() {
+            let Some(member) = next.checked_sub(1).and_then(|i| memory.entries.get(i as usize))
+            else {
+                break;
+            };
+            len = len.saturating_add(member.data_len.load(Ordering::Relaxed));
+            next = member.chain_next.load(Ordering::Relaxed);
+        }
+        Ok(Peeked { len, info: head.msg_info() })
+    }
+}

@@ -1,0 +1,354 @@
+//! Producer end: enqueue.
+//!
+//! | killed after | state seen | repaired by |
+//! |---|---|---|
+//! | journal | entry still the worker's | tag scan |
+//! | owner := queue | not in the ring | sweep: ring word absent, entry back to the worker, then tag scan |
+//! | ring word (**commit**) | message queued, tail one short | sweep: tail := position + 1 |
+//! | tail | queued, journal open | sweep: ring word present, nothing to do |
+//! | ready bit, unpark | peer may sleep on | sweep wakes everybody (wake W3) |
+
+use crate::abi::control::{LaneCtl, QueueCtl, WAITERS};
+use crate::error::{EnqueueError, QueueError};
+use crate::journal::{self, Op, Record};
+use crate::mbuf::Mbuf;
+use crate::owner::{Owner, QueueId, WaiterId};
+use crate::pool::Worker;
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence, kill_point};
+use crate::queue::{
+    GENERATION_MASK, LanePlace, QueueFlags, Rights, advance, distance, ring_parts, ring_word,
+    state, try_lock, turn, unlock,
+};
+use crate::region::Memory;
+use crate::wake::WakeSet;
+
+/// An enqueue that did not happen: the mbuf comes back with the reason.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Still the caller's.
+    pub mbuf: Mbuf,
+    /// Why.
+    pub reason: EnqueueError,
+}
+
+/// The producer end of one lane. One a process; its threads share it behind a lock of theirs.
+#[derive(Debug)]
+pub struct Producer<'g> {
+    id: QueueId,
+    ctl: &'g QueueCtl,
+    generation: u32,
+    lane_index: u32,
+    lane: &'g LaneCtl,
+    ring: &'g [AtomicU64],
+    heads: HeadCell<'g>,
+    depth: u32,
+    tail: u32,
+    seen_head: u32,
+    consumer: WaiterId,
+    ready_mask: u64,
+    flags: QueueFlags,
+    out: u32,
+}
+
+/// Where a lane's head is and which generation makes it valid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadCell<'g> {
+    pub(crate) head: &'g AtomicU32,
+    pub(crate) generation: Option<&'g AtomicU32>,
+}
+
+impl HeadCell<'_> {
+    /// The head position; 0 until the consumer opened this generation of the queue.
+    #[inline]
+    pub(crate) fn load(&self, generation: u32, depth: u32) -> u32 {
+        let live = self.generation.is_none_or(|g| g.load(Ordering::Acquire) == generation);
+        // SYNC: acquire, pairs with the release store of the consumer: the slot may be reused.
+        let head = if live { self.head.load(Ordering::Acquire) } else { 0 };
+        if head < 2 * depth { head } else { 0 }
+    }
+}
+
+impl<'g> Memory<'g> {
+    pub(crate) fn head_cell(&self, ctl: &'g QueueCtl, lane: u32) -> Option<HeadCell<'g>> {
+        if ctl.queue_flags().intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE) {
+            let head = ctl.shared_heads.get(lane as usize)?;
+            return Some(HeadCell { head, generation: None });
+        }
+        let consumer = self.private(ctl.consumer.load(Ordering::Acquire))?;
+        let cell = ctl.head_cells.get(lane as usize)?.load(Ordering::Acquire);
+        let cell = consumer.heads.get(cell as usize)?;
+        Some(HeadCell { head: &cell.head, generation: Some(&cell.generation) })
+    }
+
+    /// Ring and lane words of a place, checked against the slot's sizes (Q3).
+    pub(crate) fn lane_parts(
+        &self,
+        place: LanePlace,
+        depth: u32,
+    ) -> Option<(&'g LaneCtl, &'g [AtomicU64])> {
+        let part = self.private(place.slot)?;
+        let first = place.ring as usize;
+        let ring = part.ring.get(first..first.checked_add(depth as usize)?)?;
+        Some((part.lanes.get(place.lane as usize)?, ring))
+    }
+}
+
+impl<'g> Producer<'g> {
+    /// Opens the lane of the worker's slot in queue `id`. A restarted process continues where its
+    /// predecessor stopped. `out` is this end's destination number, noted for sweeps (0..=254).
+    ///
+    /// # Errors
+    /// [`QueueError::NotPermitted`] without a write grant, [`QueueError::Invalid`] for words out of range.
+    pub fn open(worker: &Worker<'g>, id: QueueId, out: Option<u32>) -> Result<Self, QueueError> {
+        let memory = &worker.memory;
+        let ctl = memory.queues.get(id.0 as usize).ok_or(QueueError::Invalid)?;
+        if ctl.state.load(Ordering::Acquire) != state::ACTIVE
+            || !ctl.rights(worker.slot()).contains(Rights::WRITE)
+        {
+            return Err(QueueError::NotPermitted);
+        }
+        let found = ctl.lane_places().find(|(_, place)| place.slot == worker.slot);
+        let (lane_index, place) = found.ok_or(QueueError::NotPermitted)?;
+        let depth = ctl.depth.load(Ordering::Relaxed);
+        if !(2..=1 << 20).contains(&depth) {
+            return Err(QueueError::Invalid);
+        }
+        let (lane, ring) = memory.lane_parts(place, depth).ok_or(QueueError::Invalid)?;
+        let generation = ctl.generation.load(Ordering::Acquire);
+        if lane.generation.load(Ordering::Relaxed) != generation {
+            for word in ring {
+                word.store(0, Ordering::Relaxed);
+            }
+            lane.tail.store(0, Ordering::Relaxed);
+            // SYNC: release, pairs with `Consumer::open_lane`: an empty ring before it is read (Q1).
+            lane.generation.store(generation, Ordering::Release);
+        }
+        let heads = memory.head_cell(ctl, lane_index).ok_or(QueueError::Invalid)?;
+        let consumer = ctl.consumer.load(Ordering::Acquire);
+        let index = ctl.consumer_waiter.load(Ordering::Relaxed).min(WAITERS as u32 - 1);
+        let tail = lane.tail.load(Ordering::Relaxed);
+        Ok(Producer {
+            id,
+            ctl,
+            generation,
+            lane_index,
+            lane,
+            ring,
+            heads,
+            depth,
+            tail: if tail < 2 * depth { tail } else { 0 },
+            seen_head: heads.load(generation, depth),
+            consumer: WaiterId(consumer.saturating_mul(WAITERS as u32).saturating_add(index)),
+            ready_mask: 1 << (ctl.ready_bit.load(Ordering::Relaxed) & 63),
+            flags: ctl.queue_flags(),
+            out: out.map_or(0, |n| (n + 1).min(255)),
+        })
+    }
+
+    /// The queue.
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        self.id
+    }
+
+    /// Messages this lane holds now, as far as this end knows.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        distance(self.heads.load(self.generation, self.depth), self.tail, self.depth)
+    }
+
+    /// True when this lane holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True when an enqueue would find room now.
+    pub fn has_room(&mut self) -> bool {
+        if distance(self.seen_head, self.tail, self.depth) < self.depth {
+            return true;
+        }
+        self.seen_head = self.heads.load(self.generation, self.depth);
+        distance(self.seen_head, self.tail, self.depth) < self.depth
+    }
+
+    /// Registers for room: the consumer's next dequeue from this lane rings a waiter of this slot.
+    pub fn register_full_wait(&self) {
+        self.ctl.full_waiting.fetch_or(1 << self.lane_index, Ordering::AcqRel);
+    }
+
+    /// Withdraws [`Producer::register_full_wait`].
+    pub fn withdraw_full_wait(&self) {
+        self.ctl.full_waiting.fetch_and(!(1 << self.lane_index), Ordering::AcqRel);
+    }
+
+    /// Counts one wait for room.
+    pub fn count_full_wait(&self) {
+        bump(&self.lane.full);
+    }
+
+    /// Moves `mbuf` into the queue. On success the caller rings the returned waiters.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the mbuf back: full, destroyed, or locked by another process.
+    pub fn enqueue(&mut self, worker: &mut Worker<'g>, mbuf: Mbuf) -> Result<WakeSet, Rejected> {
+        if self.ctl.state.load(Ordering::Relaxed) != state::ACTIVE
+            || self.ctl.generation.load(Ordering::Relaxed) != self.generation
+        {
+            return Err(Rejected { mbuf, reason: EnqueueError::NotPermitted });
+        }
+        let mut wakes = WakeSet::NONE;
+        if !self.has_room() {
+            if !self.flags.contains(QueueFlags::OVERWRITE) {
+                return Err(Rejected { mbuf, reason: EnqueueError::Full });
+            }
+            if let Err(reason) = self.drop_oldest(worker, &mut wakes) {
+                return Err(Rejected { mbuf, reason });
+            }
+        }
+        let Some(entry) = worker.memory.entries.get(mbuf.entry as usize) else {
+            return Err(Rejected { mbuf, reason: EnqueueError::Fault });
+        };
+        let at = if self.tail < self.depth { self.tail } else { self.tail - self.depth };
+        let Some(slot) = self.ring.get(at as usize) else {
+            return Err(Rejected { mbuf, reason: EnqueueError::Fault });
+        };
+        journal::open(worker.journal, &self.record(&mbuf));
+        let owner = Owner::Queue { queue: self.id.0, lane: self.lane_index };
+        entry.owner.store(owner.word(), Ordering::Release);
+        kill_point!("enqueue: owner");
+        let generation = entry.generation.load(Ordering::Relaxed);
+        let word = ring_word(mbuf.entry, mbuf.block, generation, turn(self.tail, self.depth));
+        // SYNC: release, pairs with `Consumer::front`: head and payload before the word. The commit (Q2).
+        slot.store(word, Ordering::Release);
+        kill_point!("enqueue: ring word");
+        self.tail = advance(self.tail, self.depth);
+        self.lane.tail.store(self.tail, Ordering::Release);
+        kill_point!("enqueue: tail");
+        bump(&self.lane.enqueued);
+        journal::close(worker.journal);
+        self.note_level();
+        self.wake_consumer(&worker.memory, &mut wakes);
+        Ok(wakes)
+    }
+
+    fn record(&self, mbuf: &Mbuf) -> Record {
+        Record {
+            op: Op::Enqueue,
+            out: self.out,
+            entry: mbuf.entry,
+            block: mbuf.block,
+            queue: self.id.0,
+            lane: self.lane_index,
+            position: self.tail,
+        }
+    }
+
+    fn note_level(&self) {
+        let level = distance(self.seen_head, self.tail, self.depth);
+        if level > self.lane.high_water.load(Ordering::Relaxed) {
+            self.lane.high_water.store(level, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn wake_consumer(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
+        let Some(waiter) = memory.waiter(self.consumer) else { return };
+        // SYNC: SeqCst fence, pairs with `wake::recheck`: the ring word before `ready` and `parked`.
+        fence(Ordering::SeqCst);
+        if waiter.ready.load(Ordering::Relaxed) & self.ready_mask == 0 {
+            waiter.ready.fetch_or(self.ready_mask, Ordering::AcqRel);
+            kill_point!("ready bit set");
+        }
+        if Memory::unpark(waiter) {
+            wakes.insert(self.consumer);
+        }
+    }
+
+    /// Overwriting: drops the oldest message of this lane, under the queue's lock.
+    fn drop_oldest(
+        &mut self,
+        worker: &mut Worker<'g>,
+        wakes: &mut WakeSet,
+    ) -> Result<(), EnqueueError> {
+        if !try_lock(&self.ctl.lock, worker.tag) {
+            return Err(EnqueueError::Busy);
+        }
+        let head = self.heads.load(self.generation, self.depth);
+        if distance(head, self.tail, self.depth) >= self.depth {
+            let at = if head < self.depth { head } else { head - self.depth };
+            let word = self.ring.get(at as usize).map_or(0, |w| w.load(Ordering::Acquire));
+            let (entry, block, _) = ring_parts(word);
+            let taken =
+                take(worker, self.id, self.lane_index, head, entry, block, self.depth, || {
+                    self.heads.head
+                });
+            if let Some(mbuf) = taken {
+                let info = worker.of(&mbuf).msg_info();
+                self.ctl.count_drop(info.trans_id);
+                wakes.merge(worker.free(mbuf));
+            } else {
+                self.ctl.faults.fetch_add(1, Ordering::Relaxed);
+                self.heads.head.store(advance(head, self.depth), Ordering::Release);
+            }
+        }
+        self.seen_head = self.heads.load(self.generation, self.depth);
+        unlock(&self.ctl.lock);
+        Ok(())
+    }
+}
+
+/// Single-writer counter.
+#[inline]
+pub(crate) fn bump(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Moves the entry at `head` from the queue to the worker and commits by advancing the head; `None` when
+/// the claim is impossible (the caller then skips it).
+#[inline]
+#[allow(clippy::too_many_arguments, reason = "the place of one message")]
+pub(crate) fn take<'g>(
+    worker: &mut Worker<'g>,
+    queue: QueueId,
+    lane: u32,
+    head: u32,
+    entry_index: u32,
+    block: u32,
+    depth: u32,
+    cell: impl Fn() -> &'g AtomicU32,
+) -> Option<Mbuf> {
+    let entry = worker.memory.entries.get(entry_index as usize)?;
+    let owner = Owner::Queue { queue: queue.0, lane }.word();
+    worker.memory.block_span(block)?;
+    if entry.owner.load(Ordering::Acquire) != owner || entry.block.load(Ordering::Relaxed) != block
+    {
+        return None;
+    }
+    let record = Record {
+        op: Op::Dequeue,
+        out: 0,
+        entry: entry_index,
+        block,
+        queue: queue.0,
+        lane,
+        position: head,
+    };
+    journal::open(worker.journal, &record);
+    entry.owner.store(worker.tag, Ordering::Release);
+    kill_point!("dequeue: owner");
+    // SYNC: release, pairs with `HeadCell::load`: our read of the ring word is done. The commit (Q2).
+    cell().store(advance(head, depth), Ordering::Release);
+    kill_point!("dequeue: head");
+    journal::close(worker.journal);
+    Some(Mbuf::from_parts(entry_index, block))
+}
+
+/// True when the ring word names the entry's present life.
+#[inline]
+pub(crate) fn same_life(memory: &Memory<'_>, entry: u32, generation: u32) -> bool {
+    memory
+        .entries
+        .get(entry as usize)
+        .is_some_and(|e| e.generation.load(Ordering::Relaxed) & GENERATION_MASK == generation)
+}

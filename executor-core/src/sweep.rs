@@ -1,0 +1,349 @@
+//! Sweep: what the supervisor does to the memory group after a process was reaped.
+//!
+//! Only the supervisor sweeps, one slot at a time, after the slot's process (all its threads) is gone and
+//! before a successor starts. Live peers go on meanwhile. Steps:
+//! 1. every worker's journal of the slot: repair or finish the one operation it names (table in
+//!    [`crate::journal`]); its block becomes *suspect*;
+//! 2. locks tagged with the slot are broken; lane tails are recomputed from the turn bits;
+//! 3. every entry tagged with the slot's workers: an input that the process had not answered is left for
+//!    the successor (ADOPT) or, without one, freed; everything else is freed, its block suspect;
+//! 4. members of chains whose head is gone are freed;
+//! 5. suspects: a block to which no entry refers and which no live journal names gets count 0; the others
+//!    are looked at again after each later sweep and by [`Sweeper::recheck`].
+//!
+//! S1 An entry is touched only if tagged with the dead slot, named in its journal, or chained to a dead head.
+//! S2 A block's count is changed only by compare-exchange from a value read before the entries were scanned;
+//!    every new reference changes the word, so a live `copy_ref` makes the exchange fail.
+//! S3 The sweep may itself be repeated from the start: each step is idempotent.
+
+use crate::abi::control::Entry;
+use crate::group::Group;
+use crate::journal::{self, Op, Record};
+use crate::mbuf::HeadWords;
+use crate::owner::{Owner, SlotId};
+use crate::pool::references;
+use crate::primitive::{Ordering, fence};
+use crate::queue::{advance, distance, ring_word, turn};
+use crate::region::{Memory, PrivatePart};
+
+/// What becomes of inputs that the dead process had taken and not answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inputs {
+    /// A successor starts in the same slot and adopts them.
+    Adopt,
+    /// There is no successor: they are freed.
+    Free,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Swept {
+    /// Entries freed.
+    pub freed: u32,
+    /// Entries left for the successor.
+    pub adopted: u32,
+    /// Operations that were not committed and were undone.
+    pub undone: u32,
+    /// Operations that were committed and were finished.
+    pub finished: u32,
+    /// Locks broken.
+    pub locks: u32,
+    /// Blocks whose count was repaired.
+    pub blocks: u32,
+    /// Blocks still suspect.
+    pub suspects: u32,
+}
+
+/// The supervisor's sweeper. `suspects` is a bit set over all entries, caller's memory.
+#[derive(Debug)]
+pub struct Sweeper<'g, 's> {
+    memory: Memory<'g>,
+    suspects: &'s mut [u64],
+}
+
+/// Words of a suspect set for a group.
+#[must_use]
+pub fn suspect_words(group: &Group<'_>) -> usize {
+    (group.memory.layout.counts.entries as usize).div_ceil(64)
+}
+
+impl<'g, 's> Sweeper<'g, 's> {
+    /// A sweeper; `suspects` has at least [`suspect_words`] words, zeroed before its first use.
+    pub fn new(group: &Group<'g>, suspects: &'s mut [u64]) -> Self {
+        Sweeper { memory: group.memory, suspects }
+    }
+
+    /// Sweeps `slot`, whose process was reaped.
+    pub fn sweep(&mut self, slot: SlotId, inputs: Inputs) -> Swept {
+        let mut swept = Swept::default();
+        let Some(part) = self.memory.private(slot.0) else { return swept };
+        for journal in part.journals {
+            if let Some(record) = journal::read(journal) {
+                self.repair(slot, &part, &record, &mut swept);
+                journal.operation.store(0, Ordering::Release);
+            }
+        }
+        self.break_locks(slot, &mut swept);
+        self.recompute_tails(slot);
+        self.free_tagged(slot, &part, inputs, &mut swept);
+        self.free_orphans(&mut swept);
+        self.recheck(&mut swept);
+        swept
+    }
+
+    fn suspect(&mut self, block: u32) {
+        if let Some(word) = self.suspects.get_mut(block as usize / 64) {
+            *word |= 1 << (block % 64);
+        }
+    }
+
+    fn repair(&mut self, slot: SlotId, part: &PrivatePart<'g>, record: &Record, swept: &mut Swept) {
+        match record.op {
+            Op::Enqueue => self.repair_enqueue(slot, part, record, swept),
+            Op::Dequeue => self.repair_dequeue(slot, record, swept),
+            Op::Alloc | Op::Copy | Op::Free => {
+                self.suspect(record.block);
+                swept.undone += 1;
+            }
+            Op::Chain => self.repair_chain(slot, record, swept),
+        }
+    }
+
+    /// A member that was tagged "chained" is freed with its head whether or not it was linked: the tag scan
+    /// and `free_orphans` find it by its owner word.
+    fn repair_chain(&mut self, slot: SlotId, record: &Record, swept: &mut Swept) {
+        let Some(member) = self.memory.entries.get(record.entry as usize) else { return };
+        if let Owner::Chained { head, .. } = Owner::from_word(member.owner.load(Ordering::Acquire))
+            && head == record.block
+        {
+            let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 };
+            member.owner.store(dead.word(), Ordering::Release);
+            swept.undone += 1;
+        }
+    }
+
+    fn repair_enqueue(
+        &mut self,
+        slot: SlotId,
+        part: &PrivatePart<'g>,
+        record: &Record,
+        swept: &mut Swept,
+    ) {
+        let memory = self.memory;
+        let (Some(ctl), Some(entry)) =
+            (memory.queues.get(record.queue as usize), memory.entries.get(record.entry as usize))
+        else {
+            return;
+        };
+        let depth = ctl.depth.load(Ordering::Relaxed);
+        let place = ctl.lane_places().find(|(index, p)| *index == record.lane && p.slot == slot.0);
+        let Some((lane, ring)) = place.and_then(|(_, p)| memory.lane_parts(p, depth)) else {
+            return;
+        };
+        let at = record.position % depth.max(1);
+        let found = ring.get(at as usize).map_or(0, |word| word.load(Ordering::Acquire));
+        // The generation part is compared too, but the entry may have lived on since: take it from the word.
+        let generation = crate::queue::ring_parts(found).2;
+        let wanted =
+            ring_word(record.entry, record.block, generation, turn(record.position, depth));
+        if found == wanted && found != 0 {
+            let next = advance(record.position, depth);
+            lane.tail.store(next, Ordering::Release);
+            if let Some(out) = record.out.checked_sub(1).filter(|out| *out < 64) {
+                part.ctl.committed.fetch_or(1 << out, Ordering::AcqRel);
+            }
+            swept.finished += 1;
+        } else {
+            let queued = Owner::Queue { queue: record.queue, lane: record.lane }.word();
+            if entry.owner.load(Ordering::Acquire) == queued {
+                let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 };
+                entry.owner.store(dead.word(), Ordering::Release);
+            }
+            swept.undone += 1;
+        }
+    }
+
+    fn repair_dequeue(&mut self, slot: SlotId, record: &Record, swept: &mut Swept) {
+        let memory = self.memory;
+        let (Some(ctl), Some(entry)) =
+            (memory.queues.get(record.queue as usize), memory.entries.get(record.entry as usize))
+        else {
+            return;
+        };
+        let depth = ctl.depth.load(Ordering::Relaxed);
+        let generation = ctl.generation.load(Ordering::Acquire);
+        let Some(cell) = memory.head_cell(ctl, record.lane) else { return };
+        if cell.load(generation, depth) == record.position {
+            if is_worker_of(entry, slot) {
+                let queued = Owner::Queue { queue: record.queue, lane: record.lane };
+                entry.owner.store(queued.word(), Ordering::Release);
+            }
+            swept.undone += 1;
+        } else {
+            swept.finished += 1;
+        }
+    }
+
+    fn break_locks(&self, slot: SlotId, swept: &mut Swept) {
+        let queues = self.memory.queues.iter().map(|ctl| &ctl.lock);
+        let lanes = self.memory.slot_shared.iter().map(|shared| &shared.lane_lock);
+        for lock in queues.chain(lanes) {
+            let held = Owner::from_word(lock.load(Ordering::Acquire));
+            if matches!(held, Owner::Worker { slot: s, .. } if s == slot.0) {
+                // SYNC: release: what the sweep repaired is seen by the next holder.
+                lock.store(0, Ordering::Release);
+                swept.locks += 1;
+            }
+        }
+    }
+
+    /// `tail` is a hint: walk on while the ring word at `tail` carries its turn and names a queued entry.
+    fn recompute_tails(&self, slot: SlotId) {
+        for ctl in self.memory.queues {
+            let depth = ctl.depth.load(Ordering::Relaxed);
+            let generation = ctl.generation.load(Ordering::Acquire);
+            for (index, place) in ctl.lane_places().filter(|(_, p)| p.slot == slot.0) {
+                let (Some((lane, ring)), Some(cell)) =
+                    (self.memory.lane_parts(place, depth), self.memory.head_cell(ctl, index))
+                else {
+                    continue;
+                };
+                if depth < 2 || lane.generation.load(Ordering::Acquire) != generation {
+                    continue;
+                }
+                let head = cell.load(generation, depth);
+                let mut tail = lane.tail.load(Ordering::Acquire) % (2 * depth);
+                while distance(head, tail, depth) < depth {
+                    let at = tail % depth;
+                    let word = ring.get(at as usize).map_or(0, |w| w.load(Ordering::Acquire));
+                    if word == 0 || word & crate::queue::TURN != turn(tail, depth) {
+                        break;
+                    }
+                    tail = advance(tail, depth);
+                }
+                lane.tail.store(tail, Ordering::Release);
+            }
+        }
+    }
+
+    fn free_tagged(
+        &mut self,
+        slot: SlotId,
+        part: &PrivatePart<'g>,
+        inputs: Inputs,
+        swept: &mut Swept,
+    ) {
+        let done = part.ctl.set_done.load(Ordering::Acquire);
+        for (index, entry) in (0u32..).zip(self.memory.entries) {
+            let word = entry.owner.load(Ordering::Acquire);
+            let generation = match Owner::from_word(word) {
+                Owner::Worker { slot: s, generation, .. } if s == slot.0 => generation,
+                Owner::Adopt { slot: s, generation } if s == slot.0 => generation,
+                _ => continue,
+            };
+            let unanswered =
+                entry.marks().port().is_some() && entry.set.load(Ordering::Relaxed) > done;
+            if unanswered && inputs == Inputs::Adopt {
+                let adopt = Owner::Adopt { slot: slot.0, generation };
+                entry.owner.store(adopt.word(), Ordering::Release);
+                swept.adopted += 1;
+            } else {
+                self.release(index, entry, swept);
+            }
+        }
+    }
+
+    fn release(&mut self, index: u32, entry: &Entry, swept: &mut Swept) {
+        let block = entry.block.load(Ordering::Relaxed);
+        entry.owner.store(Owner::FREE_WORD, Ordering::Release);
+        self.suspect(block);
+        // A primary entry that never got its count still has its own block: look at that too.
+        self.suspect(index);
+        swept.freed += 1;
+    }
+
+    /// Members of a chain whose head is free or has begun another life.
+    fn free_orphans(&mut self, swept: &mut Swept) {
+        for (index, entry) in (0u32..).zip(self.memory.entries) {
+            let word = entry.owner.load(Ordering::Acquire);
+            let Owner::Chained { head, generation } = Owner::from_word(word) else { continue };
+            let orphan = self.memory.entries.get(head as usize).is_none_or(|head| {
+                head.owner.load(Ordering::Acquire) == Owner::FREE_WORD
+                    || head.generation.load(Ordering::Acquire) != generation
+            });
+            if orphan {
+                self.release(index, entry, swept);
+            }
+        }
+    }
+
+    /// Looks at every suspect again; repaired ones leave the set. Call it now and then while
+    /// [`Swept::suspects`] is not 0.
+    pub fn recheck(&mut self, swept: &mut Swept) {
+        swept.suspects = 0;
+        for index in 0..self.suspects.len() {
+            let mut bits = self.suspects.get(index).copied().unwrap_or(0);
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                bits &= bits - 1;
+                let block = u32::try_from(index * 64).unwrap_or(u32::MAX) + bit;
+                let cleared = match self.repair_block(block) {
+                    Some(repaired) => {
+                        swept.blocks += u32::from(repaired);
+                        true
+                    }
+                    None => false,
+                };
+                if cleared && let Some(word) = self.suspects.get_mut(index) {
+                    *word &= !(1 << bit);
+                }
+                swept.suspects += u32::from(!cleared);
+            }
+        }
+    }
+
+    /// `Some(repaired)` when the block's count is now known to be right (0 or matched), `None` to look later.
+    fn repair_block(&self, block: u32) -> Option<bool> {
+        let memory = &self.memory;
+        let Some(primary) = memory.entries.get(block as usize) else { return Some(false) };
+        if memory.block_span(block).is_none() {
+            return Some(false);
+        }
+        let word = primary.count.load(Ordering::Acquire);
+        if references(word) == 0 {
+            return Some(false);
+        }
+        // SYNC: SeqCst fence, pairs with the one in `free_one`: entries and journals are read after `word`.
+        fence(Ordering::SeqCst);
+        let entries = memory
+            .entries
+            .iter()
+            .filter(|e| {
+                e.owner.load(Ordering::Acquire) != Owner::FREE_WORD
+                    && e.block.load(Ordering::Acquire) == block
+            })
+            .count();
+        if entries != 0 || self.named_by_journal(block) {
+            return (entries as u64 == references(word) && !self.named_by_journal(block))
+                .then_some(false);
+        }
+        let zero = word & !0xFFFF_FFFF;
+        let exchanged =
+            primary.count.compare_exchange(word, zero, Ordering::AcqRel, Ordering::Relaxed);
+        exchanged.ok().map(|_| true)
+    }
+
+    fn named_by_journal(&self, block: u32) -> bool {
+        let slots = self.memory.layout.counts.slots;
+        (0..slots).filter_map(|slot| self.memory.private(slot)).any(|part| {
+            part.journals.iter().filter_map(journal::read).any(|record| {
+                matches!(record.op, Op::Alloc | Op::Copy | Op::Free) && record.block == block
+            })
+        })
+    }
+}
+
+fn is_worker_of(entry: &Entry, slot: SlotId) -> bool {
+    let owner = Owner::from_word(entry.owner.load(Ordering::Acquire));
+    matches!(owner, Owner::Worker { slot: s, .. } if s == slot.0)
+}

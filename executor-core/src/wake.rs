@@ -1,0 +1,178 @@
+//! Wake protocol: who sleeps on which word, and who has to be rung.
+//!
+//! A waiter is one sleeping place: `parked`, a futex word `sequence` that is bumped only when `parked` was
+//! set, and a ready set of queues. Sleeping, for any condition C (a ring slot filled, room, a free mbuf):
+//! ```text
+//!   sleeper: s := sequence; parked := 1; register (bit of C); fence; C? -> parked := 0, go on
+//!            futex_wait(sequence, s); parked := 0; again
+//!   waker:   make C true; fence; registered? -> clear bit; parked.swap(0) == 1? -> sequence += 1, futex_wake
+//! ```
+//! W1 With both fences sequentially consistent, either the sleeper sees C or the waker sees it registered.
+//! W2 A bump between the sleeper's load of `sequence` and its futex_wait makes that wait return at once.
+//! W3 A waker that dies between clearing `parked` and futex_wake loses a wake: after every sweep the
+//!    supervisor bumps and wakes all waiters.
+//! Cost while the peer is awake: one fence and one load of a line that nobody writes.
+//!
+//! This file decides; the caller makes the futex calls named by a [`WakeSet`].
+
+use crate::abi::control::{WAITERS, WaiterCtl};
+use crate::owner::{SlotId, WaiterId};
+use crate::primitive::{Ordering, fence, kill_point};
+use crate::region::Memory;
+
+/// Waiters whose futex word was bumped: the caller must futex-wake each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use = "sleeping peers wait for a futex wake"]
+pub struct WakeSet {
+    bits: [u64; 4],
+}
+
+impl WakeSet {
+    /// Nobody.
+    pub const NONE: WakeSet = WakeSet { bits: [0; 4] };
+
+    /// True when nobody has to be rung.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bits == [0; 4]
+    }
+
+    /// Adds a waiter.
+    pub fn insert(&mut self, waiter: WaiterId) {
+        if let Some(word) = self.bits.get_mut(waiter.0 as usize / 64) {
+            *word |= 1 << (waiter.0 % 64);
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: WakeSet) {
+        for (to, from) in self.bits.iter_mut().zip(other.bits) {
+            *to |= from;
+        }
+    }
+
+    /// The waiters, each once.
+    pub fn iter(&self) -> impl Iterator<Item = WaiterId> + '_ {
+        (0u32..).zip(self.bits).flat_map(|(word, bits)| {
+            (0..64)
+                .filter(move |bit| bits & 1 << bit != 0)
+                .map(move |bit| WaiterId(word * 64 + bit))
+        })
+    }
+}
+
+/// A ticket for one sleep: the value the futex wait must expect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parking {
+    /// Expected value of [`WaiterCtl::sequence`].
+    pub expected: u32,
+}
+
+/// Announces a sleep. The caller registers for its condition, calls [`recheck`], looks at the condition,
+/// and only then waits on `sequence`.
+pub fn begin_park(waiter: &WaiterCtl) -> Parking {
+    let expected = waiter.sequence.load(Ordering::Acquire);
+    waiter.parked.store(1, Ordering::Release);
+    Parking { expected }
+}
+
+/// The sleeper's fence (W1): between registering and looking at the condition.
+#[inline]
+pub fn recheck() {
+    // SYNC: SeqCst fence, pairs with the fence in `Memory::wake_*`.
+    fence(Ordering::SeqCst);
+}
+
+/// Ends a sleep, woken or not.
+pub fn end_park(waiter: &WaiterCtl) {
+    waiter.parked.store(0, Ordering::Release);
+}
+
+/// Clears `bits` of the ready set before the queues behind them are drained; the set bits that were there.
+pub fn take_ready(waiter: &WaiterCtl, bits: u64) -> u64 {
+    let ready = waiter.ready.fetch_and(!bits, Ordering::AcqRel) & bits;
+    recheck();
+    ready
+}
+
+impl<'g> Memory<'g> {
+    /// The words of a waiter.
+    #[must_use]
+    pub fn waiter(&self, waiter: WaiterId) -> Option<&'g WaiterCtl> {
+        self.waiters.get(waiter.0 as usize)
+    }
+
+    /// Unparks `waiter`; true when it slept or was about to, and must be rung.
+    #[inline]
+    pub(crate) fn unpark(waiter: &WaiterCtl) -> bool {
+        if waiter.parked.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        if waiter.parked.swap(0, Ordering::AcqRel) == 0 {
+            return false;
+        }
+        kill_point!("unparked, sequence not bumped");
+        waiter.sequence.fetch_add(1, Ordering::Release);
+        kill_point!("sequence bumped, futex not woken");
+        true
+    }
+
+    /// After a block or an entry of `slot` became free: wakes its pool's waiters.
+    #[inline]
+    pub(crate) fn wake_pool(&self, slot: u32, wakes: &mut WakeSet) {
+        let Some(shared) = self.slot_shared.get(slot as usize) else { return };
+        // SYNC: SeqCst fence, pairs with `recheck` (the caller fenced after its store).
+        if shared.pool_waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let waiting = shared.pool_waiting.swap(0, Ordering::AcqRel);
+        kill_point!("pool waiters taken");
+        for index in (0..WAITERS as u32).filter(|index| waiting & 1 << index != 0) {
+            let id = WaiterId(slot * WAITERS as u32 + index);
+            if self.waiter(id).is_some_and(Self::unpark) {
+                wakes.insert(id);
+            }
+        }
+    }
+
+    /// Registers waiter `index` of `slot` for the next free mbuf of its partition.
+    pub fn register_pool_wait(&self, slot: SlotId, index: u32) {
+        if let Some(shared) = self.slot_shared.get(slot.0 as usize) {
+            shared.pool_waiting.fetch_or(1 << index, Ordering::AcqRel);
+        }
+    }
+
+    /// Withdraws [`Memory::register_pool_wait`].
+    pub fn withdraw_pool_wait(&self, slot: SlotId, index: u32) {
+        if let Some(shared) = self.slot_shared.get(slot.0 as usize) {
+            shared.pool_waiting.fetch_and(!(1 << index), Ordering::AcqRel);
+        }
+    }
+
+    /// After a sweep: bumps every waiter (W3). The caller futex-wakes all of them, parked or not.
+    pub fn wake_all(&self) -> impl Iterator<Item = &'g WaiterCtl> + use<'g> {
+        self.waiters.iter().inspect(|waiter| {
+            waiter.parked.store(0, Ordering::Release);
+            waiter.sequence.fetch_add(1, Ordering::AcqRel);
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    extern crate std;
+    use super::{WaiterId, WakeSet};
+    use std::vec::Vec;
+
+    #[test]
+    fn wake_set_holds_every_waiter_once() {
+        let mut set = WakeSet::NONE;
+        assert!(set.is_empty());
+        for id in [0, 63, 64, 255, 63] {
+            set.insert(WaiterId(id));
+        }
+        let ids: Vec<u32> = set.iter().map(|w| w.0).collect();
+        assert_eq!(ids, [0, 63, 64, 255]);
+    }
+}
