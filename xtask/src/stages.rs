@@ -13,6 +13,10 @@ pub(crate) const TOTAL_BUDGET_S: u64 = 1200;
 /// Ceiling of what is spent compiling, seconds, within [`TOTAL_BUDGET_S`].
 pub(crate) const COMPILE_BUDGET_S: u64 = 600;
 
+/// Tests that have no libtest, which nextest cannot list; `cargo test` runs them in a step of their
+/// own, so their packages' other tests still get a process each.
+pub(crate) const NOT_FOR_NEXTEST: &str = "not binary(/^(interpose|counting_alloc)$/)";
+
 /// One line of the final table.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -113,6 +117,21 @@ const fn check_target(triple: &'static str, args: &'static [&'static str]) -> St
     cargo(args).compiles().needs(Need::Target(triple))
 }
 
+/// The libraries, whose documentation has examples.
+const DOC_TESTS: &[&str] = &[
+    "--doc",
+    "-p",
+    "executor-core",
+    "-p",
+    "executor-rt",
+    "-p",
+    "flow-func",
+    "-p",
+    "host",
+    "-p",
+    "sys",
+];
+
 /// Everything `cargo xtask test` runs.
 pub(crate) const STAGES: &[Stage] = &[
     Stage {
@@ -161,7 +180,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "probe",
         about: "executor-core links without std and without an allocator",
-        budget_s: 30,
+        budget_s: 40,
         steps: &[inner(probe::run).compiles()],
     },
     Stage {
@@ -171,6 +190,16 @@ pub(crate) const STAGES: &[Stage] = &[
         steps: &[
             nextest(&["--workspace", "--exclude", "tests", "--no-run"]).compiles(),
             nextest(&["--workspace", "--exclude", "tests"]),
+            cargo(&[
+                "test",
+                "-p",
+                "executor-rt",
+                "--test",
+                "interpose",
+                "--test",
+                "counting_alloc",
+            ]),
+            test(DOC_TESTS),
         ],
     },
     Stage {

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::context::Context;
 use crate::process::{self, Line};
 use crate::report::{Row, Tally, is_noise};
-use crate::stages::{Action, COMPILE_BUDGET_S, Need, STAGES, Stage, Step, TOTAL_BUDGET_S};
+use crate::stages::{
+    Action, COMPILE_BUDGET_S, NOT_FOR_NEXTEST, Need, STAGES, Stage, Step, TOTAL_BUDGET_S,
+};
 
 /// Set by `.ci/run` to the second at which it began, so that building xtask counts too.
 const STARTED_VARIABLE: &str = "DFLOW_CI_STARTED";
@@ -126,7 +128,8 @@ impl Runner<'_> {
             Action::Cargo(args) => (self.context.cargo(step.folder, args), false),
             Action::Test(args) => (self.tests("test", step.folder, args), !step.compiles),
             Action::Nextest(args) if has_nextest() => {
-                (self.tests("nextest run", step.folder, args), !step.compiles)
+                let args = [&["-E", NOT_FOR_NEXTEST], args].concat();
+                (self.tests("nextest run", step.folder, &args), !step.compiles)
             }
             Action::Nextest(args) => (self.tests("test", step.folder, args), !step.compiles),
             Action::NightlyTest(args) => {
