@@ -123,8 +123,8 @@ fn pass(worker: &mut Worker<'static>) -> Result<(), i32> {
     }
     let member = worker.alloc(10, Head::Of(&mbuf)).or(Err(18))?;
     worker.chain_append(&mbuf, member).or(Err(19))?;
-    producer.enqueue(worker, mbuf).or(Err(20))?;
-    producer.enqueue(worker, copy).or(Err(21))?;
+    let mut wakes = producer.enqueue(worker, mbuf).or(Err(20))?;
+    wakes.merge(producer.enqueue(worker, copy).or(Err(21))?);
 
     let waiter = memory.waiter(executor_core::owner::WaiterId(0)).ok_or(22)?;
     wake::begin_park(waiter);
@@ -141,9 +141,10 @@ fn pass(worker: &mut Worker<'static>) -> Result<(), i32> {
     if worker.of(&first).msg_info().trans_id != 7 || worker.chain_get(&first, 1).is_none() {
         return Err(27);
     }
-    worker.free(first);
-    memory.destroy_queue(worker, consumer).or(Err(28))?;
-    Ok(())
+    wakes.merge(worker.free(first));
+    wakes.merge(memory.destroy_queue(worker, consumer).or(Err(28))?);
+    // Nobody sleeps, so nobody is to be rung.
+    if wakes.is_empty() { Ok(()) } else { Err(29) }
 }
 
 /// Dies holding an mbuf, as far as the sweep can tell.
