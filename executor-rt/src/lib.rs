@@ -2,6 +2,10 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`attach`] | create a memory group, attach this process to one |
+//! | [`waiter`], [`port`] | sleeping and ringing; alloc, enqueue, dequeue with a deadline |
+//! | [`plan`] | what the host tells the supervisor |
+//! | [`payload`] | payload bytes as slices |
 //! | [`argv`] | command lines of the built-in executors and of `udf-executor` |
 //! | [`exit`] | one table from codes to process exit codes |
 //! | [`interpose`] | counted malloc family, `seal()`, the *in user code* split |
@@ -13,8 +17,13 @@
 #![deny(unsafe_code)]
 
 pub mod argv;
+pub mod attach;
 pub mod exit;
 pub mod interpose;
 pub mod log;
+pub mod payload;
+pub mod plan;
+pub mod port;
 pub mod proto;
 pub mod server;
+pub mod waiter;

@@ -195,6 +195,27 @@ impl Mapping {
     }
 }
 
+impl Mapping {
+    /// `void *mmap(addr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);`
+    ///
+    /// Gives the memory back and keeps the addresses reserved: later accesses fault.
+    ///
+    /// # References
+    /// mmap(2)
+    ///
+    /// # Errors
+    /// ENOMEM when the process is out of map entries.
+    pub fn vacate(&self) -> Result<()> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: replaces exactly the range this value owns; references into it stay addresses that
+        // fault, they never reach another object.
+        let result = unsafe {
+            libc::mmap(self.base.as_ptr().cast(), self.len, libc::PROT_NONE, flags, -1, 0)
+        };
+        if result == libc::MAP_FAILED { Err(SysError::last("mmap")) } else { Ok(()) }
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `shared`, is owned by `self`, and nobody holds a reference

@@ -1,0 +1,135 @@
+//! What the host tells the supervisor: one JSON document in a sealed memfd (`DFLOW_PLAN_FD`).
+//!
+//! Descriptor numbers in it are those of the supervisor's own table; executors inherit them under the same
+//! numbers. Environment and arguments are complete: the supervisor adds only what differs from start to
+//! start (`DFLOW_GENERATION`).
+
+use serde::{Deserialize, Serialize};
+
+/// Environment: descriptor of the control segment.
+pub const ENV_CONTROL_FD: &str = "DFLOW_CONTROL_FD";
+/// Environment: descriptor of the arena.
+pub const ENV_ARENA_FD: &str = "DFLOW_ARENA_FD";
+/// Environment: slot of the process.
+pub const ENV_SLOT: &str = "DFLOW_SLOT";
+/// Environment: generation of the process, counted by the supervisor from 1.
+pub const ENV_GENERATION: &str = "DFLOW_GENERATION";
+/// Environment: node name for logs.
+pub const ENV_NODE: &str = "DFLOW_NODE";
+/// Environment: descriptor of this plan (supervisor and watcher).
+pub const ENV_PLAN_FD: &str = "DFLOW_PLAN_FD";
+/// Environment: descriptor of the host's pidfd (supervisor and watcher).
+pub const ENV_HOST_PIDFD: &str = "DFLOW_HOST_PIDFD";
+/// Environment: descriptor of the command socket (supervisor).
+pub const ENV_COMMAND_FD: &str = "DFLOW_COMMAND_FD";
+
+/// When a process that ended is started again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartWhen {
+    /// Never: its end is the node's failure.
+    Never,
+    /// After a signal or a non-zero exit code.
+    OnFailure,
+    /// After every end that was not asked for.
+    Always,
+}
+
+/// Restart policy of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restart {
+    /// When.
+    pub when: RestartWhen,
+    /// Most restarts; the counter starts anew after `window_ms` without a death. 0 = no limit.
+    pub max: u32,
+    /// Wait before the first restart in a row, milliseconds; doubles with each further one.
+    pub backoff_ms: u64,
+    /// Longest wait, milliseconds.
+    pub backoff_max_ms: u64,
+    /// A process that lived this long is a fresh start for `max` and back-off, milliseconds.
+    pub window_ms: u64,
+}
+
+/// One executor.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodePlan {
+    /// Its slot, 1..
+    pub slot: u32,
+    /// Node name, with `#instance` when there are several.
+    pub name: String,
+    /// Program: a path, or `/proc/self/fd/N`.
+    pub program: String,
+    /// Arguments, the program's name first.
+    pub args: Vec<String>,
+    /// Environment, complete but for `DFLOW_GENERATION`.
+    pub env: Vec<(String, String)>,
+    /// Descriptors it inherits.
+    pub inherit: Vec<i32>,
+    /// Its stdout.
+    pub stdout_fd: i32,
+    /// Its stderr.
+    pub stderr_fd: i32,
+    /// Restart policy.
+    pub restart: Restart,
+    /// Longest time from spawn to ready, milliseconds; then it is killed. 0 = no limit.
+    pub init_timeout_ms: u64,
+    /// Longest time without progress while a set is in the function, or while it holds a queue's lock,
+    /// milliseconds; then it is killed. 0 = no limit (locks: `SupervisorPlan::lock_stall_ms`).
+    pub stall_ms: u64,
+    /// Core to pin to, if any.
+    pub cpu: Option<usize>,
+}
+
+/// The whole document.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SupervisorPlan {
+    /// Version of this document.
+    pub version: u32,
+    /// Flow name, shown by tools.
+    pub flow: String,
+    /// Executors, in start order.
+    pub nodes: Vec<NodePlan>,
+    /// A holder of a queue's lock without progress for this long is killed, milliseconds.
+    pub lock_stall_ms: u64,
+    /// Use a PID namespace where permitted.
+    pub namespace: bool,
+    /// Bytes that each log keeps.
+    pub log_keep_bytes: u64,
+    /// Log descriptors, kept open for tools and trimmed.
+    pub log_fds: Vec<i32>,
+    /// Switches off one repair: 0 none, 1 sweep, 2 wake-up after a sweep. The canary of the fault tests.
+    #[serde(default)]
+    pub sabotage: u32,
+}
+
+impl SupervisorPlan {
+    /// Version this build writes and reads.
+    pub const VERSION: u32 = 1;
+}
+
+/// Commands on the command socket: one byte a datagram.
+pub mod command {
+    /// End all executors (SIGTERM, then SIGKILL after 10 s) and exit.
+    pub const STOP: u8 = 1;
+}
+
+/// `StatusCtl::phase` values.
+pub mod phase {
+    /// Executors run or are being started.
+    pub const RUNNING: u32 = 0;
+    /// Ending as asked.
+    pub const ENDING: u32 = 1;
+    /// A node failed for good; its number stands in its slot's state.
+    pub const FAILED: u32 = 2;
+}
+
+/// `SlotCtl::state` numbers above the processor states of udf §3.5.
+pub mod process_state {
+    /// Ready: the init response was sent.
+    pub const READY_MIN: u32 = 2;
+    /// Start-up steps count from here; below is a processor state.
+    pub const STARTING: u32 = 100;
+}
