@@ -8,13 +8,25 @@
 //! | [`errno`] | error numbers and the error type |
 //! | [`memfd`], [`mapping`] | sealed memory files and their mappings |
 //! | [`futex`], [`clock`], [`affinity`] | waiting on a shared word, monotonic time, processors |
+//! | [`doorbell`], [`poll`] | event counters and waiting for descriptors |
+//! | [`signal`], [`signalfd`] | masks, dispositions, flags, memory faults, signals as descriptors |
+//! | [`process`], [`spawn`], [`inherited`], [`pidfd`] | this process, its children, what it was given |
 #![deny(unsafe_code)]
 
 pub mod affinity;
 pub mod clock;
+pub mod doorbell;
 pub mod errno;
+mod fault;
 pub mod futex;
+pub mod inherited;
 pub mod mapping;
 pub mod memfd;
+pub mod pidfd;
+pub mod poll;
+pub mod process;
+pub mod signal;
+pub mod signalfd;
+pub mod spawn;
 
 pub use errno::{Errno, Result, SysError};
