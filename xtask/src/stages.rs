@@ -69,6 +69,8 @@ pub(crate) enum Need {
     Nothing,
     /// The nightly toolchain, whose sanitizer runtimes come with it.
     Nightly,
+    /// The nightly toolchain with the sources of std, to instrument std too.
+    NightlySource,
     /// A compilation target of the pinned toolchain.
     Target(&'static str),
 }
@@ -87,7 +89,6 @@ impl Step {
     const fn folder(self, folder: &'static str) -> Self {
         Self { folder, ..self }
     }
-    #[allow(dead_code, reason = "used once a stage has flags of its own")]
     const fn variant(
         self,
         variant: &'static str,
@@ -106,7 +107,6 @@ const fn test(args: &'static [&'static str]) -> Step {
 const fn nextest(args: &'static [&'static str]) -> Step {
     Step::new(Action::Nextest(args))
 }
-#[allow(dead_code, reason = "used once the core's tests run under a sanitizer")]
 const fn nightly_test(args: &'static [&'static str]) -> Step {
     Step::new(Action::NightlyTest(args)).needs(Need::Nightly)
 }
@@ -116,6 +116,11 @@ const fn inner(function: fn(&Context) -> Result<Vec<String>, String>) -> Step {
 const fn check_target(triple: &'static str, args: &'static [&'static str]) -> Step {
     cargo(args).compiles().needs(Need::Target(triple))
 }
+
+/// Sanitizers want the target named, so that build scripts are built without them.
+const SANITIZED: &str = "x86_64-unknown-linux-gnu";
+const ASAN: &[(&str, &str)] = &[("RUSTFLAGS", "-Zsanitizer=address")];
+const TSAN: &[(&str, &str)] = &[("RUSTFLAGS", "-Zsanitizer=thread")];
 
 /// The libraries, whose documentation has examples.
 const DOC_TESTS: &[&str] = &[
@@ -213,6 +218,21 @@ pub(crate) const STAGES: &[Stage] = &[
             cargo(&["build", "--workspace", "--profile", "udf"]).folder("examples").compiles(),
             test(&["--workspace", "--no-run"]).folder("examples").compiles(),
             test(&["--workspace"]).folder("examples"),
+        ],
+    },
+    Stage {
+        name: "sanitizers",
+        about: "the core's tests under AddressSanitizer, and ThreadSanitizer where std can be built",
+        budget_s: 90,
+        steps: &[
+            nightly_test(&["-p", "executor-core", "--target", SANITIZED, "--no-run"])
+                .variant("asan", ASAN)
+                .compiles(),
+            nightly_test(&["-p", "executor-core", "--target", SANITIZED]).variant("asan", ASAN),
+            // An uninstrumented std makes ThreadSanitizer report races inside libtest.
+            nightly_test(&["-Zbuild-std", "-p", "executor-core", "--target", SANITIZED])
+                .variant("tsan", TSAN)
+                .needs(Need::NightlySource),
         ],
     },
     Stage {

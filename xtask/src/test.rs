@@ -1,5 +1,6 @@
 //! `cargo xtask test`: runs the table of [`crate::stages`], stops at the first failure, counts.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -228,17 +229,27 @@ fn has_nextest() -> bool {
     process::output_of("cargo", &["nextest", "--version"]).is_some()
 }
 
+fn nightly_sysroot() -> Option<PathBuf> {
+    process::output_of("rustup", &["run", "nightly", "rustc", "--print", "sysroot"])
+        .map(PathBuf::from)
+}
+
 /// What the machine lacks of `need`, or `None` when it has all.
 fn missing(need: Need) -> Option<String> {
     match need {
         Need::Nothing => None,
-        Need::Nightly => process::output_of("rustup", &["run", "nightly", "rustc", "--version"])
+        Need::Nightly => nightly_sysroot()
             .is_none()
-            .then(|| "nightly toolchain not installed (sanitizers)".to_owned()),
+            .then(|| "AddressSanitizer: nightly toolchain not installed".to_owned()),
+        Need::NightlySource => {
+            let source = nightly_sysroot().map(|root| root.join("lib/rustlib/src/rust/library"));
+            let present = source.is_some_and(|source| source.exists());
+            (!present).then(|| "ThreadSanitizer: nightly rust-src not installed".to_owned())
+        }
         Need::Target(triple) => {
             let installed =
                 process::output_of("rustc", &["--print", "target-libdir", "--target", triple])
-                    .is_some_and(|dir| std::path::Path::new(&dir).exists());
+                    .is_some_and(|dir| PathBuf::from(dir).exists());
             (!installed).then(|| format!("{triple} target not installed"))
         }
     }
