@@ -76,6 +76,12 @@ pub(crate) enum Need {
 }
 
 impl Step {
+    /// What one types before the command to repeat it by hand.
+    pub(crate) fn prefix(&self) -> String {
+        let variables = self.env.iter().map(|(name, value)| format!("{name}='{value}' "));
+        let folder = if self.folder.is_empty() { "" } else { &format!("cd {} && ", self.folder) };
+        variables.fold(folder.to_owned(), |prefix, variable| prefix + &variable)
+    }
     const fn new(action: Action) -> Self {
         let (env, needs): (&'static [(&'static str, &'static str)], Need) = (&[], Need::Nothing);
         Self { action, env, variant: None, folder: "", needs, compiles: false }
@@ -241,7 +247,7 @@ pub(crate) const STAGES: &[Stage] = &[
         budget_s: 40,
         steps: &[Step {
             env: &[("RUSTDOCFLAGS", "-D warnings")],
-            ..cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]).compiles()
+            ..cargo(&["doc", "--workspace", "--no-deps"]).compiles()
         }],
     },
     Stage {

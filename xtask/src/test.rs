@@ -142,6 +142,7 @@ impl Runner<'_> {
         if let Some(variant) = step.variant {
             command.env("CARGO_TARGET_DIR", self.context.variant_target(variant));
         }
+        println!("$ {}{}", step.prefix(), process::show(&command));
         let counted = self.command(&mut command, deadline, tally)?;
         match counts {
             true if counted.passed == 0 => {
@@ -167,7 +168,6 @@ impl Runner<'_> {
         deadline: Instant,
         tally: &mut Tally,
     ) -> Result<Tally, String> {
-        println!("$ {}", process::show(command));
         let mut counted = Tally::default();
         let status = process::run_lines(command, Some(deadline), |line| {
             let (Line::Out(text) | Line::Err(text)) = line;
