@@ -1,0 +1,279 @@
+//! Checks of each thing by itself: names, counts, ranges, shapes, files.
+
+use std::collections::BTreeSet;
+
+use crate::error::{CheckError, Place, Problem};
+use crate::graph::{DType, FlowGraph, FlowNode, Named, Shape};
+
+use super::instance_label;
+
+/// Longest queue name, bytes (spec/device-runtime.md §2).
+pub const MAX_QUEUE_NAME: usize = 127;
+/// Most processes of one node.
+pub const MAX_INSTANCES: u32 = 32;
+/// Most input ports, and most output ports, of a node or of the graph.
+pub const MAX_PORTS: usize = 32;
+/// Deepest queue.
+pub const MAX_DEPTH: u32 = 65_536;
+/// Most dimensions of a shape (spec/executor-deployer.md §0.4).
+const MAX_DIMS: usize = 32;
+/// Most transactions open at a time.
+const MAX_OPEN: u32 = 1 << 20;
+/// Prefix of the runtime's own environment.
+const RESERVED_ENV: &str = "DFLOW_";
+
+pub(super) fn check(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
+    let place = graph.place();
+    check_name(&place, "graph", &graph.name, errors);
+    check_counts(graph, errors);
+    check_named(&place, "graph input", &graph.inputs, errors);
+    check_named(&place, "node", &graph.nodes, errors);
+    check_named(&place, "graph output", &graph.outputs, errors);
+    for (name, input) in graph.inputs.iter() {
+        let place = place.clone().port(format!("graph input `{name}`"));
+        check_depth(&place, input.depth, errors);
+        check_message(&place, input.dtype, &input.shape, input.max_bytes, errors);
+        if graph.nodes.get(name).is_some() {
+            errors.push(CheckError::Duplicate(Problem::new(
+                place,
+                format!("a node is named `{name}` too"),
+                "different names for graph inputs and nodes",
+                "rename one of them",
+            )));
+        }
+    }
+    for (name, output) in graph.outputs.iter() {
+        let place = place.clone().port(format!("graph output `{name}`"));
+        check_depth(&place, output.depth, errors);
+        check_queue_name(&place, &format!("host:{name}"), errors);
+    }
+    for (name, node) in graph.nodes.iter() {
+        check_node(&place.clone().node(name), name, node, errors);
+    }
+    check_session(graph, errors);
+}
+
+fn check_counts(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
+    let place = graph.place();
+    for (what, count) in
+        [("graph inputs", graph.inputs.len()), ("graph outputs", graph.outputs.len())]
+    {
+        check_ports(&place, what, count, errors);
+    }
+    if graph.nodes.is_empty() {
+        let (expected, hint) = ("at least one node", "add a node under `nodes`");
+        errors.push(CheckError::PortCount(Problem::new(place, "no node", expected, hint)));
+    }
+}
+
+fn check_ports(place: &Place, what: &str, count: usize, errors: &mut Vec<CheckError>) {
+    if (1..=MAX_PORTS).contains(&count) {
+        return;
+    }
+    let hint = if count == 0 { "add one" } else { "join several into one message" };
+    errors.push(CheckError::PortCount(Problem::new(
+        place.clone().port(what),
+        format!("{count} {what}"),
+        format!("1 to {MAX_PORTS} {what}"),
+        hint,
+    )));
+}
+
+fn check_node(place: &Place, name: &str, node: &FlowNode, errors: &mut Vec<CheckError>) {
+    check_ports(place, "inputs", node.inputs.len(), errors);
+    check_ports(place, "outputs", node.outputs.len(), errors);
+    check_named(place, "input", &node.inputs, errors);
+    check_named(place, "output", &node.outputs, errors);
+    if !(1..=MAX_INSTANCES).contains(&node.instances) {
+        errors.push(CheckError::Instances(Problem::new(
+            place.clone(),
+            format!("{} instances", node.instances),
+            format!("1 to {MAX_INSTANCES}"),
+            "change `instances`",
+        )));
+    }
+    let label = instance_label(name, node.instances.saturating_sub(1), node.instances.max(1));
+    for (port, input) in node.inputs.iter() {
+        let place = place.clone().input(port);
+        check_queue_name(&place, &format!("{label}:{port}"), errors);
+        if let Some(depth) = input.depth {
+            check_depth(&place, depth, errors);
+        }
+        if let Some(shape) = &input.shape {
+            check_shape(&place, shape, errors);
+        }
+    }
+    for (port, output) in node.outputs.iter() {
+        let place = place.clone().output(port);
+        check_message(&place, output.dtype, &output.shape, output.max_bytes, errors);
+    }
+    check_settings(place, node, errors);
+}
+
+fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) {
+    let mut refuse = |key: &str, found: String, expected: &str, hint: &str| {
+        let place = place.clone().port(format!("`{key}`"));
+        errors.push(CheckError::Setting(Problem::new(place, found, expected, hint)));
+    };
+    if node.function.is_empty() || node.function.contains('\0') {
+        let found = format!("{:?}", node.function);
+        refuse("function", found, "a function name", "name a function of the library");
+    }
+    if node.redeliver && node.poison_limit == 0 {
+        let hint = "raise it, or turn `redeliver` off";
+        refuse("poison_limit", "0".to_owned(), "1 or more with `redeliver`", hint);
+    }
+    if node.redeliver && node.stateful {
+        let found = "`redeliver` with `stateful`".to_owned();
+        let expected = "one of the two: the death of a stateful function answers its open ids";
+        refuse("redeliver", found, expected, "remove one of the two");
+    }
+    if node.holds > MAX_DEPTH {
+        refuse("holds", node.holds.to_string(), "at most 65536", "lower it");
+    }
+    for (key, value) in [("stall_ms", node.stall_ms), ("init_timeout_ms", node.init_timeout_ms)] {
+        if value == 0 {
+            refuse(key, "0".to_owned(), "1 or more milliseconds", "raise it");
+        }
+    }
+    if !node.cpu.is_empty() && node.cpu.len() != node.instances as usize {
+        let found = format!("{} cores for {} instances", node.cpu.len(), node.instances);
+        refuse("cpu", found, "one core an instance, or none", "list one core an instance");
+    }
+    for key in node.env.keys() {
+        if key.is_empty() || key.contains(['=', '\0']) || key.starts_with(RESERVED_ENV) {
+            let expected = "a name without `=`, not starting with DFLOW_ (the runtime's own)";
+            refuse("env", format!("`{key}`"), expected, "rename the variable");
+        }
+    }
+}
+
+fn check_session(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
+    let session = &graph.session;
+    let mut refuse = |key: &str, found: String, expected: &str| {
+        let place = graph.place().port(format!("session `{key}`"));
+        let hint = format!("change `{key}`");
+        errors.push(CheckError::Setting(Problem::new(place, found, expected, hint)));
+    };
+    if !(1..=MAX_OPEN).contains(&session.max_open) {
+        refuse("max_open", session.max_open.to_string(), "1 to 1048576 open ids");
+    }
+    if session.deadline_ms == Some(0) {
+        refuse("deadline_ms", "0".to_owned(), "1 or more milliseconds, or no key");
+    }
+}
+
+fn check_named<V>(place: &Place, kind: &str, named: &Named<V>, errors: &mut Vec<CheckError>) {
+    let mut seen = BTreeSet::new();
+    for name in named.names() {
+        check_name(place, kind, name, errors);
+        if !seen.insert(name) {
+            errors.push(CheckError::Duplicate(Problem::new(
+                place.clone().port(format!("{kind} `{name}`")),
+                format!("two of the name `{name}`"),
+                "each name once",
+                "rename one of them",
+            )));
+        }
+    }
+}
+
+fn check_name(place: &Place, kind: &str, name: &str, errors: &mut Vec<CheckError>) {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let reserved = kind == "node" && name == "host";
+    if !name.is_empty() && name.chars().all(plain) && !reserved {
+        return;
+    }
+    let expected = if reserved {
+        "another name: `host` is the session's own"
+    } else {
+        "letters, digits, `_` and `-`"
+    };
+    let place = place.clone().port(format!("{kind} `{name}`"));
+    let problem = Problem::new(place, format!("`{name}`"), expected, "rename it");
+    errors.push(CheckError::Name(problem));
+}
+
+fn check_queue_name(place: &Place, name: &str, errors: &mut Vec<CheckError>) {
+    if name.len() > MAX_QUEUE_NAME {
+        errors.push(CheckError::NameLength(Problem::new(
+            place.clone(),
+            format!("the queue name `{name}` of {} bytes", name.len()),
+            format!("at most {MAX_QUEUE_NAME} bytes"),
+            "shorten the name of the node or of the port",
+        )));
+    }
+}
+
+fn check_depth(place: &Place, depth: u32, errors: &mut Vec<CheckError>) {
+    if !(2..=MAX_DEPTH).contains(&depth) {
+        errors.push(CheckError::Depth(Problem::new(
+            place.clone(),
+            format!("a depth of {depth}"),
+            format!("2 to {MAX_DEPTH}"),
+            "change `depth`",
+        )));
+    }
+}
+
+fn check_shape(place: &Place, shape: &Shape, errors: &mut Vec<CheckError>) -> bool {
+    let fine = shape.0.len() <= MAX_DIMS && shape.0.iter().all(|dim| *dim >= -1);
+    if !fine {
+        errors.push(CheckError::BadShape(Problem::new(
+            place.clone(),
+            shape.to_string(),
+            format!("at most {MAX_DIMS} dimensions, each -1 (open), 0 or more"),
+            "correct `shape`",
+        )));
+    }
+    fine
+}
+
+fn check_message(
+    place: &Place,
+    dtype: DType,
+    shape: &Shape,
+    max_bytes: Option<u64>,
+    errors: &mut Vec<CheckError>,
+) {
+    if !check_shape(place, shape, errors) {
+        return;
+    }
+    let open = shape.0.contains(&-1);
+    let (found, expected, hint) = match (max_bytes, shape.payload_bytes(dtype)) {
+        (None, None) if open => (
+            format!("no `max_bytes` and the shape {shape}"),
+            "`max_bytes`, because a dimension is open".to_owned(),
+            "add `max_bytes`: the largest payload a message can have",
+        ),
+        (_, None) if !open => (
+            format!("the shape {shape} of {dtype}"),
+            "a payload that fits 64 bits".to_owned(),
+            "correct `shape`",
+        ),
+        (Some(found), Some(needed)) if found < needed => (
+            format!("`max_bytes` {found}"),
+            format!("at least {needed} for {shape} of {dtype}"),
+            "raise `max_bytes`, or leave it out",
+        ),
+        _ => return,
+    };
+    errors.push(CheckError::MaxBytes(Problem::new(place.clone(), found, expected, hint)));
+}
+
+pub(super) fn check_libraries(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
+    for (name, node) in graph.nodes.iter() {
+        let path = graph.library_path(&node.library);
+        let found = match path.metadata() {
+            Ok(data) if data.is_file() => continue,
+            Ok(_) => format!("{} is not a file", path.display()),
+            Err(error) => format!("{}: {error}", path.display()),
+        };
+        errors.push(CheckError::Library(Problem::new(
+            graph.place().node(name).port("`library`"),
+            found,
+            "a built library of user functions",
+            "build it, or correct `library` (relative to the graph file)",
+        )));
+    }
+}

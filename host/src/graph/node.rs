@@ -1,0 +1,252 @@
+//! A node: one user function in processes of its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::named::named_or_indexed;
+use super::{AttrValue, Named, NodeInput, NodeOutput, is_default};
+
+/// When the supervisor starts an instance again after it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartPolicy {
+    /// Not at all: the node has failed and open ids are answered.
+    Never,
+    /// After a death or a non-zero exit.
+    #[default]
+    OnFailure,
+    /// After any end.
+    Always,
+}
+
+/// Restart policy of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Restart {
+    /// When to start again.
+    pub policy: RestartPolicy,
+    /// Restarts of one instance before the node counts as failed. Default 5.
+    pub max: u32,
+    /// Base of the growing pause between restarts of one instance, milliseconds. Default 10.
+    pub backoff_ms: u32,
+}
+
+impl Default for Restart {
+    fn default() -> Self {
+        Self { policy: RestartPolicy::default(), max: 5, backoff_ms: 10 }
+    }
+}
+
+/// What a function may do to its input messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WritableInputs {
+    /// Inputs are shared and read-only; a write ends as a code that names function and input.
+    #[default]
+    Share,
+    /// Each input is copied into the node's own partition first and may be written.
+    Copy,
+}
+
+/// A user function, its ports and how its processes are run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowNode {
+    /// Library file, relative to the graph file's folder (or the working directory without one).
+    pub library: PathBuf,
+    /// Name of the function in the library.
+    pub function: String,
+    /// Input ports in the order the function takes them; a list in a file names them `0`, `1`, ….
+    #[serde(default, deserialize_with = "named_or_indexed")]
+    pub inputs: Named<NodeInput>,
+    /// Output ports in the order the function sets them.
+    pub outputs: Named<NodeOutput>,
+    /// Processes; the message with trans_id goes to instance trans_id mod N. Default 1, at most 32.
+    #[serde(default = "one")]
+    pub instances: u32,
+    /// What the function reads in init.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attrs: BTreeMap<String, AttrValue>,
+    /// Restart policy.
+    #[serde(default)]
+    pub restart: Restart,
+    /// Whether a successor gets the input its predecessor died with, unless an output of that id
+    /// was already sent. Otherwise the id is answered with a code.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub redeliver: bool,
+    /// Deaths with the same input before it is answered instead of redelivered. Default 2.
+    #[serde(default = "two")]
+    pub poison_limit: u32,
+    /// Whether the function remembers ids beyond Proc; its death then answers all that are open.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stateful: bool,
+    /// What the function may do to its inputs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub writable_inputs: WritableInputs,
+    /// Messages of each input port that the function keeps beyond Proc. Default 0.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub holds: u32,
+    /// Time without progress after which an instance that holds a queue lock is killed,
+    /// milliseconds. Default 2000.
+    #[serde(default = "default_stall_ms")]
+    pub stall_ms: u32,
+    /// Time to load the library and run init, milliseconds. Default 10000.
+    #[serde(default = "default_init_timeout_ms")]
+    pub init_timeout_ms: u32,
+    /// Environment of the processes, on top of what the runtime sets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Cores to pin to, one an instance; none = not pinned. A file may write one number for one
+    /// instance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub cpu: Vec<u32>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn default_stall_ms() -> u32 {
+    2000
+}
+
+fn default_init_timeout_ms() -> u32 {
+    10_000
+}
+
+impl FlowNode {
+    /// A node for one function of a library, with all settings at their defaults.
+    #[must_use]
+    pub fn udf(library: impl Into<PathBuf>, function: impl Into<String>) -> Self {
+        Self {
+            library: library.into(),
+            function: function.into(),
+            inputs: Named::default(),
+            outputs: Named::default(),
+            instances: one(),
+            attrs: BTreeMap::new(),
+            restart: Restart::default(),
+            redeliver: false,
+            poison_limit: two(),
+            stateful: false,
+            writable_inputs: WritableInputs::default(),
+            holds: 0,
+            stall_ms: default_stall_ms(),
+            init_timeout_ms: default_init_timeout_ms(),
+            env: BTreeMap::new(),
+            cpu: Vec::new(),
+        }
+    }
+
+    /// Adds an input port with its source, or a [`NodeInput`].
+    #[must_use]
+    pub fn input(mut self, name: impl Into<String>, input: impl Into<NodeInput>) -> Self {
+        self.inputs.push(name, input.into());
+        self
+    }
+
+    /// Adds an output port.
+    #[must_use]
+    pub fn output(mut self, name: impl Into<String>, output: NodeOutput) -> Self {
+        self.outputs.push(name, output);
+        self
+    }
+
+    /// Sets the number of processes.
+    #[must_use]
+    pub fn instances(mut self, count: u32) -> Self {
+        self.instances = count;
+        self
+    }
+
+    /// Sets an attribute.
+    #[must_use]
+    pub fn attr(mut self, name: impl Into<String>, value: impl Into<AttrValue>) -> Self {
+        self.attrs.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the restart policy.
+    #[must_use]
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.restart = restart;
+        self
+    }
+
+    /// Turns redelivery on, with the number of deaths one input may cause.
+    #[must_use]
+    pub fn redeliver(mut self, poison_limit: u32) -> Self {
+        self.redeliver = true;
+        self.poison_limit = poison_limit;
+        self
+    }
+
+    /// Says that the function remembers ids beyond Proc.
+    #[must_use]
+    pub fn stateful(mut self) -> Self {
+        self.stateful = true;
+        self
+    }
+
+    /// Sets what the function may do to its inputs.
+    #[must_use]
+    pub fn writable_inputs(mut self, mode: WritableInputs) -> Self {
+        self.writable_inputs = mode;
+        self
+    }
+
+    /// Declares how many messages of each input the function keeps beyond Proc.
+    #[must_use]
+    pub fn holds(mut self, messages: u32) -> Self {
+        self.holds = messages;
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(key.into(), value.into());
+        self
+    }
+
+    /// Pins the instances, one core each.
+    #[must_use]
+    pub fn cpu(mut self, cores: impl Into<Vec<u32>>) -> Self {
+        self.cpu = cores.into();
+        self
+    }
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+    struct Cores;
+    impl<'de> Visitor<'de> for Cores {
+        type Value = Vec<u32>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a core number or a list of them")
+        }
+        fn visit_i64<E: Error>(self, core: i64) -> Result<Vec<u32>, E> {
+            let refuse = |_| E::invalid_value(serde::de::Unexpected::Signed(core), &self);
+            u32::try_from(core).map(|core| vec![core]).map_err(refuse)
+        }
+        fn visit_u64<E: Error>(self, core: u64) -> Result<Vec<u32>, E> {
+            let refuse = |_| E::invalid_value(serde::de::Unexpected::Unsigned(core), &self);
+            u32::try_from(core).map(|core| vec![core]).map_err(refuse)
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<u32>, A::Error> {
+            let mut cores = Vec::new();
+            while let Some(core) = list.next_element()? {
+                cores.push(core);
+            }
+            Ok(cores)
+        }
+    }
+    deserializer.deserialize_any(Cores)
+}

@@ -1,0 +1,43 @@
+//! dflow's host side: describe a flow graph, check it, plan it.
+//!
+//! Stages are types, each made from the former: [`FlowGraph`] → [`CheckedFlow`] →
+//! [`DeployPlan`].
+//! Nothing here starts a process or touches shared memory; a plan is plain data that a deployer
+//! carries out. Errors have one enum per stage and say file, node, port, found, expected and what
+//! to do (see [`error`]).
+//!
+//! ```
+//! use dflow::{DType, FlowGraph, FlowNode, GraphInput, Limits, NodeOutput};
+//!
+//! let graph = FlowGraph::new("pages")
+//!     .input("file", GraphInput::new(DType::Uint8, [-1]).max_bytes(1 << 20))
+//!     .node(
+//!         "decode",
+//!         FlowNode::udf("libpages.so", "decode")
+//!             .input("file", "file")
+//!             .output("image", NodeOutput::new(DType::Uint8, [2339, 1654]))
+//!             .instances(2),
+//!     )
+//!     .output("image", "decode.image");
+//! let plan = graph.check_structure()?.plan(&Limits::default())?;
+//! assert_eq!(plan.executors.len(), 2);
+//! # Ok::<(), dflow::Error>(())
+//! ```
+#![deny(unsafe_code)]
+
+pub mod check;
+pub mod cli;
+pub mod error;
+pub mod graph;
+pub mod graph_file;
+pub mod memory_config;
+pub mod plan;
+pub mod render;
+
+pub use check::CheckedFlow;
+pub use error::{CheckError, Error, PlanError, ReadError, Refused};
+pub use graph::{
+    AttrValue, DType, FlowGraph, FlowNode, GraphInput, GraphOutput, Named, NodeInput, NodeOutput,
+    QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, WritableInputs,
+};
+pub use plan::{DeployPlan, Limits};

@@ -1,0 +1,262 @@
+//! Blocks and entries of each partition.
+//!
+//! Blocks of a partition = Σ over all queues reachable by forwarding of depth + aligner maximum ×
+//! inputs + batch sizes + declared user holds + 2 per worker (design of the memory group). The
+//! aligner and batching do not exist yet and count 0. Each place holds one block at most, so with
+//! that many blocks a producer never waits for memory while every place has what it can hold.
+//! Outputs with one block size share a pool, and a place that several of them reach counts once.
+//!
+//! Extra entries: `copy_ref` takes an entry of its own slot; such an entry is in one of the places
+//! the slot's outputs reach, or is a reference that the slot itself keeps to an input.
+
+use std::collections::BTreeMap;
+
+use crate::check::{CheckedFlow, Source};
+use crate::error::{PlanError, Problem};
+use crate::graph::WritableInputs;
+use crate::memory_config::MemoryConfig;
+
+use super::build::MESSAGE_QUEUE_DEPTH;
+use super::text::bytes_text;
+use super::{
+    DeployPlan, ExecutorPlan, InputPlan, Limits, OutputPlan, PartitionPlan, PoolPlan, Term, reach,
+};
+
+/// Tensor descriptor in front of every payload, bytes (spec/executor-deployer.md §0.4).
+pub const DESC_BYTES: u64 = 1024;
+/// Readable bytes behind a payload, for vector tails.
+pub const SLACK_BYTES: u64 = 64;
+/// Blocks are whole pages of this size; a partition ends with one more.
+pub const PAGE_BYTES: u64 = 4096;
+/// Size of a control message's block.
+pub const CONTROL_BLOCK_BYTES: u64 = PAGE_BYTES;
+/// Blocks a worker can have in hand at a port.
+pub const WORKER_BLOCKS: u64 = 2;
+
+/// Pools under construction: block size → terms.
+type Pools = BTreeMap<u64, Vec<Term>>;
+
+/// Size of the blocks for a payload.
+fn block_size(payload: u64) -> u64 {
+    let bytes = payload.saturating_add(DESC_BYTES + SLACK_BYTES);
+    bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX)
+}
+
+/// Fills in partitions and the pool numbers of all ports.
+pub(super) fn fill(flow: &CheckedFlow, plan: &mut DeployPlan) -> Result<(), PlanError> {
+    let sources: Vec<_> = (0..plan.host.inputs.len()).map(Source::Input).collect();
+    let control = plan.executors.len() as u64 * (MESSAGE_QUEUE_DEPTH + WORKER_BLOCKS);
+    let what = format!("requests: {} executor(s) x depth 3 + 2", plan.executors.len());
+    let control = Term { what, count: control };
+    let mut host = Budget::new(flow, 0, "host");
+    host.outputs(&sources, &plan.host.inputs);
+    let (pools, partition) = host.finish(control)?;
+    set_output_pools(&mut plan.host.inputs, &pools);
+    plan.partitions.push(partition);
+    for executor in &mut plan.executors {
+        let partition = fill_executor(flow, executor)?;
+        plan.partitions.push(partition);
+    }
+    Ok(())
+}
+
+fn fill_executor(
+    flow: &CheckedFlow,
+    executor: &mut ExecutorPlan,
+) -> Result<PartitionPlan, PlanError> {
+    let graph = flow.graph();
+    let node = graph.nodes.position(&executor.node).unwrap_or(0);
+    let outputs = 0..executor.outputs.len();
+    let sources: Vec<_> = outputs.map(|output| Source::Node { node, output }).collect();
+    let mut budget = Budget::new(flow, executor.slot, &executor.label);
+    budget.outputs(&sources, &executor.outputs);
+    let copies = executor.writable_inputs == WritableInputs::Copy;
+    for input in &executor.inputs {
+        budget.input(node, input, copies);
+    }
+    let what = format!("responses: depth {MESSAGE_QUEUE_DEPTH} + 2");
+    let control = Term { what, count: MESSAGE_QUEUE_DEPTH + WORKER_BLOCKS };
+    let (pools, partition) = budget.finish(control)?;
+    set_output_pools(&mut executor.outputs, &pools);
+    for input in executor.inputs.iter_mut().filter(|_| copies) {
+        input.copy_pool = pools.get(&block_size(input.max_bytes)).copied();
+    }
+    Ok(partition)
+}
+
+fn set_output_pools(outputs: &mut [OutputPlan], pools: &BTreeMap<u64, u32>) {
+    for output in outputs {
+        output.pool = pools.get(&block_size(output.max_bytes)).copied().unwrap_or(0);
+    }
+}
+
+/// One partition under construction.
+struct Budget<'a> {
+    flow: &'a CheckedFlow,
+    slot: u32,
+    label: &'a str,
+    pools: Pools,
+    entries: Vec<Term>,
+}
+
+impl<'a> Budget<'a> {
+    fn new(flow: &'a CheckedFlow, slot: u32, label: &'a str) -> Self {
+        Self { flow, slot, label, pools: Pools::new(), entries: Vec::new() }
+    }
+
+    fn outputs(&mut self, sources: &[Source], outputs: &[OutputPlan]) {
+        for (source, output) in sources.iter().zip(outputs) {
+            let places = reach::places(self.flow, *source);
+            self.entries.extend(places.iter().cloned());
+            let pool = self.pools.entry(block_size(output.max_bytes)).or_default();
+            pool.extend(places);
+            let what = format!("being written for {}: 1 worker x {WORKER_BLOCKS}", output.name);
+            pool.push(Term { what, count: WORKER_BLOCKS });
+        }
+    }
+
+    fn input(&mut self, node: usize, input: &InputPlan, copies: bool) {
+        let kept = u64::from(input.holds);
+        let what = format!("references kept to {}: {kept} held + {WORKER_BLOCKS}", input.name);
+        self.entries.push(Term { what, count: kept + WORKER_BLOCKS });
+        if copies {
+            let pool = self.pools.entry(block_size(input.max_bytes)).or_default();
+            pool.extend(reach::places_of_copies(self.flow, node));
+            let what = format!("copies of {}: {kept} held + {WORKER_BLOCKS}", input.name);
+            pool.push(Term { what, count: kept + WORKER_BLOCKS });
+        }
+    }
+
+    /// The partition, and the pool of each block size.
+    fn finish(self, control: Term) -> Result<(BTreeMap<u64, u32>, PartitionPlan), PlanError> {
+        let mut pools = Vec::new();
+        let mut by_size = BTreeMap::new();
+        let wanted = self.pools.into_iter().map(|(size, terms)| (size, reach::unique(terms)));
+        for (block_size, terms) in wanted.chain([(CONTROL_BLOCK_BYTES, vec![control])]) {
+            let block_count = total(&terms);
+            let Ok(block_count) = u32::try_from(block_count) else {
+                let (flow, label) = (self.flow, self.label);
+                return Err(too_large(flow, label, format!("{block_count} blocks"), "2^32 - 1"));
+            };
+            let index = u32::try_from(pools.len()).unwrap_or(u32::MAX);
+            by_size.entry(block_size).or_insert(index);
+            pools.push(PoolPlan { block_size, block_count, terms });
+        }
+        let blocks = pools.iter().fold(0_u64, |bytes, pool| {
+            bytes.saturating_add(pool.block_size.saturating_mul(u64::from(pool.block_count)))
+        });
+        let entry_terms = reach::unique(self.entries);
+        let partition = PartitionPlan {
+            slot: self.slot,
+            label: self.label.to_owned(),
+            control_pool: u32::try_from(pools.len() - 1).unwrap_or(u32::MAX),
+            pools,
+            extra_entries: u32::try_from(total(&entry_terms)).unwrap_or(u32::MAX),
+            entry_terms,
+            bytes: blocks.saturating_add(PAGE_BYTES),
+        };
+        Ok((by_size, partition))
+    }
+}
+
+fn total(terms: &[Term]) -> u64 {
+    terms.iter().fold(0, |sum, term| sum.saturating_add(term.count))
+}
+
+fn too_large(flow: &CheckedFlow, label: &str, found: String, limit: &str) -> PlanError {
+    let graph = flow.graph();
+    let name = label.split('@').next().unwrap_or(label);
+    let place = match graph.nodes.get(name) {
+        Some(node) => {
+            let ports: Vec<_> = node.outputs.names().collect();
+            graph.place().node(label).port(format!("outputs {}", ports.join(", ")))
+        }
+        None => {
+            let ports: Vec<_> = graph.inputs.names().collect();
+            graph.place().node(label).port(format!("graph inputs {}", ports.join(", ")))
+        }
+    };
+    let hint = "lower `max_bytes` of the ports or the `depth` of the queues behind them";
+    PlanError::Partition(Problem::new(place, found, format!("at most {limit}"), hint))
+}
+
+/// Refuses a plan that does not fit, with the arithmetic.
+pub(super) fn check(
+    flow: &CheckedFlow,
+    plan: &DeployPlan,
+    limits: &Limits,
+) -> Result<(), PlanError> {
+    for partition in &plan.partitions {
+        if partition.bytes > limits.partition {
+            let found = format!("{} = {}", bytes_text(partition.bytes), arithmetic(partition));
+            let limit = bytes_text(limits.partition);
+            return Err(too_large(flow, &partition.label, found, &limit));
+        }
+    }
+    let mut limit = (limits.total, "the limit of a memory group");
+    if let Some(machine) = limits.machine.filter(|machine| *machine < limit.0) {
+        limit = (machine, "the machine's memory");
+    }
+    if let Some(config) = memory(flow)? {
+        check_blocks(flow, plan, &config)?;
+        if config.total() < limit.0 {
+            limit = (config.total(), "session `memory`");
+        }
+    }
+    let total = plan.partitions.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
+    if total <= limit.0 {
+        return Ok(());
+    }
+    let parts = plan.partitions.iter();
+    let parts = parts.map(|part| format!("{} {}", part.label, bytes_text(part.bytes)));
+    let largest = plan.partitions.iter().max_by_key(|part| part.bytes);
+    let label = largest.map_or("host", |part| part.label.as_str());
+    let found = format!("{} in all = {}", bytes_text(total), parts.collect::<Vec<_>>().join(" + "));
+    Err(PlanError::Total(Problem::new(
+        flow.graph().place().node(label).port("the largest partition"),
+        found,
+        format!("at most {} ({})", bytes_text(limit.0), limit.1),
+        "lower `max_bytes`, `depth` or `instances`; `dflow plan` shows each term",
+    )))
+}
+
+fn arithmetic(partition: &PartitionPlan) -> String {
+    let pools = partition
+        .pools
+        .iter()
+        .map(|pool| format!("{} blocks x {}", pool.block_count, bytes_text(pool.block_size)));
+    let pools: Vec<_> = pools.collect();
+    format!("{} + {} slack", pools.join(" + "), bytes_text(PAGE_BYTES))
+}
+
+fn memory(flow: &CheckedFlow) -> Result<Option<MemoryConfig>, PlanError> {
+    let Some(text) = flow.graph().session.memory.as_deref() else { return Ok(None) };
+    MemoryConfig::parse(Some(text)).map(Some).map_err(|error| {
+        PlanError::Memory(Problem::new(
+            flow.graph().place().port("session `memory`"),
+            format!("`{text}`: {error}"),
+            "size[:limit][,size[:limit]]... in bytes, for example 10737418240",
+            "correct `memory`, or leave it out",
+        ))
+    })
+}
+
+fn check_blocks(
+    flow: &CheckedFlow,
+    plan: &DeployPlan,
+    config: &MemoryConfig,
+) -> Result<(), PlanError> {
+    let largest = config.largest_block();
+    for partition in &plan.partitions {
+        let Some(pool) = partition.pools.iter().find(|pool| pool.block_size > largest) else {
+            continue;
+        };
+        return Err(PlanError::Block(Problem::new(
+            flow.graph().place().node(&partition.label).port("session `memory`"),
+            format!("blocks of {}", bytes_text(pool.block_size)),
+            format!("blocks of at most {} (largest limit)", bytes_text(largest)),
+            "raise a limit of `memory`, or lower `max_bytes`",
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! Every refusal, from the text of a graph file to the text of the error: file, node, port, found,
+//! expected and what to do.
+#![deny(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use dflow::{Error, Limits, graph_file};
+
+/// One good graph that the cases break by replacing text.
+const GOOD: &str = "
+name: g
+inputs:
+  file: {dtype: uint8, shape: [-1], max_bytes: 1000}
+nodes:
+  decode:
+    library: Cargo.toml
+    function: decode
+    inputs: {data: file}
+    outputs:
+      image: {dtype: uint8, shape: [-1, 4], max_bytes: 4000}
+  scale:
+    library: Cargo.toml
+    function: scale
+    inputs: {pixels: {from: decode.image, depth: 4}}
+    outputs:
+      small: {dtype: uint8, shape: [2, 4]}
+  join:
+    library: Cargo.toml
+    function: join
+    inputs: {left: decode.image, right: scale.small}
+    outputs:
+      row: {dtype: float32, shape: [1]}
+outputs:
+  result: join.row
+";
+
+/// Runs all stages.
+fn plan(text: &str) -> Result<(), Error> {
+    let graph = graph_file::from_yaml(text, "g.yaml")?;
+    let mut graph = graph;
+    graph.origin = Some("./g.yaml".into());
+    graph.check()?.plan(&Limits { machine: Some(1 << 40), ..Limits::default() })?;
+    Ok(())
+}
+
+/// Replaces text that has to be there, and expects all words in the error.
+#[track_caller]
+fn refused(old: &str, new: &str, words: &[&str]) {
+    assert!(GOOD.contains(old), "{old}");
+    let text = GOOD.replacen(old, new, 1);
+    let error = plan(&text).expect_err(new).to_string();
+    for word in ["g.yaml", "found:", "expected:", "to do:"].iter().chain(words) {
+        assert!(error.contains(word), "{word:?} is not in:\n{error}");
+    }
+}
+
+/// What is replaced, by what, and words of the error.
+type Case = (&'static str, &'static str, &'static [&'static str]);
+
+#[track_caller]
+fn all_refused(cases: &[Case]) {
+    for (old, new, words) in cases {
+        refused(old, new, words);
+    }
+}
+
+#[test]
+fn the_good_graph_is_good() {
+    plan(GOOD).unwrap();
+}
+
+const READ: &[Case] = &[
+    ("depth: 4", "depht: 4", &["`scale`", "input `pixels`", "`depht`", "write `depth`"]),
+    ("function: scale", "funktion: scale", &["`scale`", "`funktion`", "`function` is the"]),
+    ("    function: scale\n", "", &["missing key", "`scale`", "no `function`"]),
+    ("name: g", "nam: g", &["unknown key", "`nam`", "`name`"]),
+    (
+        "uint8, shape: [-1], max",
+        "uint9, shape: [-1], max",
+        &["graph input `file`", "`uint9`", "`uint8`", "as `dtype`"],
+    ),
+    ("depth: 4", "depth: deep", &["`scale`", "input `pixels`", "\"deep\"", "as `depth`: u32"]),
+    ("depth: 4", "depth: -4", &["`-4`", "u32"]),
+    ("depth: 4", "policy: newest", &["`newest`", "fifo, overwrite"]),
+    ("depth: 4", "depth: 4, depth: 5", &["duplicate key", "depth"]),
+    ("  scale:", "  decode:", &["duplicate key", "decode"]),
+    ("[-1, 4]", "[-1, x]", &["`decode`", "output `image`", "as `shape.1`", "\"x\""]),
+    ("name: g", "name: [g", &["not well-formed", "YAML", "line"]),
+    (
+        "function: join",
+        "function: join\n    attrs: {a: [1, x]}",
+        &["`join`", "as `attrs.a`: a list of one kind"],
+    ),
+    (
+        "function: join",
+        "function: join\n    restart: {maximum: 3}",
+        &["`join`", "`maximum`", "policy, max, backoff_ms"],
+    ),
+    ("function: join", "function: join\n    max_open: 3", &["`join`", "unknown key"]),
+];
+
+#[test]
+fn read_errors() {
+    all_refused(READ);
+}
+
+const NAMES: &[Case] = &[
+    ("name: g", "name: 'a b'", &["unusable name", "`a b`", "letters, digits"]),
+    ("  result:", "  re.sult:", &["unusable name", "graph output `re.sult`"]),
+    ("  scale:", "  host:", &["node `host`", "the session's own"]),
+    ("    inputs: {data: file}\n", "", &["port count", "`decode`", "0 inputs", "1 to 32"]),
+    (
+        "    outputs:\n      row: {dtype: float32, shape: [1]}",
+        "    outputs: {}",
+        &["port count", "`join`", "0 outputs"],
+    ),
+    ("  result: join.row", "  {}", &["port count", "0 graph outputs"]),
+    (
+        "  file: {",
+        "  decode: {",
+        &["duplicate name", "graph input `decode`", "a node is named `decode` too"],
+    ),
+    ("function: join", "function: ''", &["`join`", "`function`", "a function name"]),
+];
+
+#[test]
+fn names_and_counts() {
+    all_refused(NAMES);
+    let long = "s".repeat(125);
+    refused(
+        "  scale:",
+        &format!("  {long}:"),
+        &["name too long", &long, "132 bytes", "at most 127"],
+    );
+    let ports: Vec<_> = (0..33).map(|port| format!("p{port}: file")).collect();
+    let new = format!("inputs: {{{}}}", ports.join(", "));
+    refused("inputs: {data: file}", &new, &["`decode`", "33 inputs", "1 to 32 inputs"]);
+}
+
+const CONNECTIONS: &[Case] = &[
+    (
+        "data: file",
+        "data: fil",
+        &["unknown source", "`decode`", "input `data`", "`fil`", "write `file`"],
+    ),
+    (
+        "from: decode.image",
+        "from: decod.image",
+        &["`scale`", "input `pixels`", "`decod.image`", "write `decode`"],
+    ),
+    ("from: decode.image", "from: decode.imag", &["the outputs of `decode`: image"]),
+    ("from: decode.image", "from: decode", &["`scale`", "an output of the node: `decode.image`"]),
+    ("from: decode.image, depth: 4", "depth: 4", &["not connected", "`scale`", "input `pixels`"]),
+    ("left: decode.image", "left: ", &["not connected", "`join`", "input `left`"]),
+    ("result: join.row", "result: file", &["graph output `result`", "`file`", "`node.output`"]),
+    ("result: join.row", "result: join.rows", &["graph output `result`", "write `row`"]),
+    (
+        "data: file",
+        "data: join.row",
+        &["cycle", "decode", "join", "->", "without cycles", "input `data`"],
+    ),
+    ("result: join.row", "result: scale.small", &["dead end", "`join`", "outputs row"]),
+    (
+        "  file: {",
+        "  spare: {dtype: int8, shape: []}\n  file: {",
+        &["dead end", "graph input `spare`"],
+    ),
+    ("library: Cargo.toml", "library: nothing.so", &["missing library", "`decode`", "nothing.so"]),
+    ("library: Cargo.toml", "library: src", &["missing library", "src is not a file"]),
+];
+
+#[test]
+fn connections() {
+    all_refused(CONNECTIONS);
+}
+
+#[test]
+fn a_cycle_is_named_in_order() {
+    let text = "{name: g, inputs: {i: {dtype: int8, shape: [1]}}, nodes: {\
+        a: {library: l, function: f, inputs: [i], outputs: {o: {dtype: int8, shape: [1]}}},\
+        b: {library: l, function: f, inputs: [a.o, d.o], outputs: {o: {dtype: int8, shape: [1]}}},\
+        c: {library: l, function: f, inputs: [b.o], outputs: {o: {dtype: int8, shape: [1]}}},\
+        d: {library: l, function: f, inputs: [c.o], outputs: {o: {dtype: int8, shape: [1]}}}},\
+        outputs: {o: d.o}}";
+    let error = graph_file::from_yaml(text, "g.yaml").unwrap().check_structure().unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("b -> c -> d -> b"), "{error}");
+    assert!(error.contains("node `b`: input `1`: cycle"), "{error}");
+}
+
+const VALUES: &[Case] = &[
+    (
+        "depth: 4",
+        "depth: 1",
+        &["queue depth", "`scale`", "input `pixels`", "a depth of 1", "2 to 65536"],
+    ),
+    ("depth: 4", "depth: 65537", &["queue depth", "65537"]),
+    ("max_bytes: 1000", "max_bytes: 1000, depth: 0", &["graph input `file`", "a depth of 0"]),
+    ("result: join.row", "result: {from: join.row, depth: 1}", &["graph output `result`"]),
+    ("function: join", "function: join\n    instances: 0", &["`join`", "0 instances", "1 to 32"]),
+    ("function: join", "function: join\n    instances: 33", &["`join`", "33 instances"]),
+    ("[-1, 4]", "[-2, 4]", &["impossible shape", "`decode`", "output `image`", "[-2, 4]"]),
+    (", max_bytes: 4000", "", &["message size", "`decode`", "output `image`", "no `max_bytes`"]),
+    ("[2, 4]}", "[2, 4], max_bytes: 7}", &["`scale`", "output `small`", "7", "at least 8"]),
+    (
+        "depth: 4",
+        "dtype: int8",
+        &["dtype mismatch", "`scale`", "input `pixels`", "uint8 from `decode.image`", "int8"],
+    ),
+    (
+        "depth: 4",
+        "shape: [-1, 5]",
+        &["shape mismatch", "input `pixels`", "[-1, 4] from", "[-1, 5]"],
+    ),
+    ("depth: 4", "shape: [4]", &["shape mismatch", "[4]"]),
+    ("function: join", "function: join\n    cpu: [0, 1]", &["`cpu`", "2 cores for 1 instances"]),
+    ("function: join", "function: join\n    env: {DFLOW_SLOT: '1'}", &["`env`", "`DFLOW_SLOT`"]),
+    (
+        "function: join",
+        "function: join\n    redeliver: true\n    poison_limit: 0",
+        &["`poison_limit`"],
+    ),
+    ("function: join", "function: join\n    redeliver: true\n    stateful: true", &["`redeliver`"]),
+    ("function: join", "function: join\n    stall_ms: 0", &["`stall_ms`"]),
+    ("name: g", "name: g\nsession: {max_open: 0}", &["session `max_open`", "1 to 1048576"]),
+    ("name: g", "name: g\nsession: {deadline_ms: 0}", &["session `deadline_ms`"]),
+];
+
+#[test]
+fn values_and_types() {
+    all_refused(VALUES);
+}
+
+const ALIGNER: &str = "alignment comes with the aligner";
+
+const JOINS: &[Case] = &[
+    (
+        "function: scale",
+        "function: scale\n    instances: 2",
+        &["`join`", "input `right`", "`scale` has 2 instances", ALIGNER],
+    ),
+    (
+        "function: decode",
+        "function: decode\n    instances: 2",
+        &["`join`", "input `left`", "`decode` has 2", ALIGNER],
+    ),
+    (
+        "depth: 4",
+        "policy: overwrite",
+        &["`join`", "input `right`", "in front of `scale`", "same ids"],
+    ),
+    (
+        "left: decode.image",
+        "left: {from: decode.image, policy: overwrite}",
+        &["`join`", "input `left`", "its own queue overwrites"],
+    ),
+];
+
+#[test]
+fn joins() {
+    all_refused(JOINS);
+}
+
+#[test]
+fn branches_that_part_after_the_merge_may_join() {
+    let before = "{name: g, inputs: {i: {dtype: int8, shape: [1]}}, nodes: {\
+        many: {library: l, function: f, instances: 3, inputs: [i], outputs: OUT},\
+        one: {library: l, function: f, inputs: [{from: many.o, policy: overwrite}], outputs: OUT},\
+        side: {library: l, function: f, inputs: [one.o], outputs: OUT},\
+        join: {library: l, function: f, inputs: [one.o, side.o], outputs: OUT}},\
+        outputs: {o: join.o}}";
+    let before = before.replace("OUT", "{o: {dtype: int8, shape: [1]}}");
+    graph_file::from_yaml(&before, "g.yaml").unwrap().check_structure().unwrap();
+    let fifo = before.replace("{from: many.o, policy: overwrite}", "many.o");
+    graph_file::from_yaml(&fifo, "g.yaml").unwrap().check_structure().unwrap();
+    let mixed = fifo.replace("[one.o, side.o]", "[i, side.o]");
+    let error = graph_file::from_yaml(&mixed, "g.yaml").unwrap().check_structure().unwrap_err();
+    assert!(error.to_string().contains("`many` has 3 instances"), "{error}");
+}
+
+const BUDGETS: &[Case] = &[
+    (
+        "max_bytes: 4000",
+        "max_bytes: 68719476736",
+        &[
+            "impossible budget of a partition",
+            "`decode`",
+            "outputs image",
+            " blocks x 64.00 GiB",
+            "at most 256 GiB",
+        ],
+    ),
+    (
+        "max_bytes: 1000",
+        "max_bytes: 68719476736",
+        &["node `host`", "graph inputs file", "blocks x"],
+    ),
+    ("max_bytes: 4000", "max_bytes: 9223372036854775807", &["`decode`", "at most 256 GiB"]),
+    (
+        "name: g",
+        "name: g\nsession: {memory: '65536'}",
+        &[
+            "impossible budget",
+            " in all = host ",
+            " + decode ",
+            "at most 64 KiB (session `memory`)",
+        ],
+    ),
+    (
+        "name: g",
+        "name: g\nsession: {memory: ''}",
+        &["memory settings", "session `memory`", "empty"],
+    ),
+    ("name: g", "name: g\nsession: {memory: '1048576:1023'}", &["1023 B"]),
+    (
+        "name: g",
+        "name: g\nsession: {memory: '1073741824:4096'}",
+        &["`decode`", "blocks of 8 KiB", "at most 4 KiB"],
+    ),
+];
+
+#[test]
+fn budgets() {
+    all_refused(BUDGETS);
+    let graph = graph_file::from_yaml(GOOD, "g.yaml").unwrap().check_structure().unwrap();
+    let small = Limits { machine: Some(100_000), ..Limits::default() };
+    let error = graph.plan(&small).unwrap_err().to_string();
+    assert!(error.contains("at most 97.66 KiB (the machine's memory)"), "{error}");
+    let mut graph = GOOD.replace("function: decode", "function: decode\n    instances: 32");
+    graph = graph
+        .replace("left: decode.image, ", "")
+        .replace("function: scale", "function: scale\n    instances: 32");
+    for extra in ["a", "b"] {
+        let node = format!(
+            "  {extra}:\n    library: l\n    function: f\n    instances: 32\n    \
+             inputs: [decode.image]\n    outputs: {{o: {{dtype: int8, shape: [1]}}}}\n  join:"
+        );
+        graph = graph.replace("  join:", &node);
+        graph.push_str(&format!("  {extra}: {extra}.o\n"));
+    }
+    let flow = graph_file::from_yaml(&graph, "g.yaml").unwrap().check_structure().unwrap();
+    let error = flow.plan(&Limits::default()).unwrap_err().to_string();
+    assert!(error.contains("129 executors") && error.contains("at most 127"), "{error}");
+}
+
+#[test]
+fn all_problems_of_a_graph_are_reported_at_once() {
+    let text = GOOD.replace("depth: 4", "depth: 1").replace("data: file", "data: fil");
+    let error = plan(&text).unwrap_err().to_string();
+    assert!(error.contains("queue depth") && error.contains("unknown source"), "{error}");
+}
+
+#[test]
+fn files() {
+    let read = |name: &str| graph_file::read(name.as_ref()).unwrap_err().to_string();
+    assert!(read("no/such.yaml").contains("no/such.yaml: can't read"));
+    let ending = read("Cargo.toml");
+    assert!(ending.contains("`.toml`") && ending.contains("`.json`"), "{ending}");
+    let json = graph_file::from_json("{\"name\": \"g\", \"name\": \"h\"}", "g.json").unwrap_err();
+    assert!(json.to_string().contains("duplicate key"), "{json}");
+}
