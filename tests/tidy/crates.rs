@@ -106,11 +106,13 @@ fn id(value: &Value) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn sample() -> Metadata {
-        let edge = |to: &str, kind: Value| serde_json::json!({ "pkg": to, "dep_kinds": [{ "kind": kind }] });
-        Metadata(serde_json::json!({
+        let edge = |to: &str, kind: Value| json!({ "pkg": to, "dep_kinds": [{ "kind": kind }] });
+        Metadata(json!({
             "workspace_members": ["host"],
             "packages": [
                 { "id": "host", "name": "host", "version": "0.1.0", "license": "MIT" },

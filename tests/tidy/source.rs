@@ -16,6 +16,7 @@ const UNSAFE_FILES: &[&str] = &[
     "executor-core/src/primitive*",
     "executor-rt/src/attach*",
     "executor-rt/src/interpose*",
+    "executor-rt/src/payload.rs",
     "executor-rt/tests/",
     "udf-executor/src/call.rs",
     "flow-func/src/abi*",

@@ -228,7 +228,7 @@ pub(crate) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "sanitizers",
-        about: "the core's tests under AddressSanitizer, and ThreadSanitizer where std can be built",
+        about: "the core's tests under AddressSanitizer; ThreadSanitizer where std can be built",
         budget_s: 90,
         steps: &[
             nightly_test(&["-p", "executor-core", "--target", SANITIZED, "--no-run"])
