@@ -1,8 +1,8 @@
 //! Calls the public entries of executor-core without std and without an allocator.
 //!
 //! One process plays everybody: it formats a group in its own memory, attaches, passes mbufs
-//! through a queue, looks at them as tools do, and sweeps itself. The exit code is the number of the step
-//! that went wrong, 0 when none did; that it links at all is what the stage is for.
+//! through a queue, looks at them as tools do, and sweeps itself. The exit code is the number of
+//! the step that went wrong, 0 when none did; that it links at all is what the stage is for.
 #![no_std]
 #![no_main]
 #![allow(unsafe_code, reason = "the entry symbol and the memory of a program without std")]
