@@ -1,4 +1,5 @@
-//! The monotonic clock: the same value in every process of the machine, so a deadline may be shared.
+//! The monotonic clock: the same value in every process of the machine, so a deadline may be
+//! shared.
 //!
 //! It does not stop while a process is stopped, and it does not count suspended time.
 #![allow(unsafe_code, reason = "clock_gettime")]

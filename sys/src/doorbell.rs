@@ -39,8 +39,8 @@ impl EventFd {
     /// eventfd(2)
     pub fn ring(&self) {
         let one = 1u64;
-        // SAFETY: eight readable bytes. The only failures are a full counter, which rings as well, and
-        // a signal before anything was written.
+        // SAFETY: eight readable bytes. The only failures are a full counter, which rings as well,
+        // and a signal before anything was written.
         while unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) } == -1
             && Errno::last() == Errno::INTR
         {}

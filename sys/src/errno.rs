@@ -1,7 +1,7 @@
 //! Error numbers of the operating system, and the one error type of this crate.
 //!
-//! [`Errno`] is a newtype with constants, never an enum: a number this file does not know is still a
-//! value. [`SysError`] says which call failed and why; it is `Copy` and holds no string.
+//! [`Errno`] is a newtype with constants, never an enum: a number this file does not know is still
+//! a value. [`SysError`] says which call failed and why; it is `Copy` and holds no string.
 #![allow(unsafe_code, reason = "errno is a thread-local of libc")]
 
 use core::fmt;
@@ -20,7 +20,8 @@ macro_rules! errno_table {
             $(#[doc = concat!("`", stringify!($raw), "`: ", $text, ".")]
             pub const $constant: Self = Self::from_const(libc::$raw);)*
 
-            /// The symbolic name, for example `ENOMEM`; `None` for a number this crate has no name for.
+            /// The symbolic name, for example `ENOMEM`; `None` for a number this crate has no name
+            /// for.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0.get() {
@@ -164,7 +165,8 @@ impl SysError {
         Self::new(call, Errno::last())
     }
 
-    /// An error of `call` with the number a [`std::io::Error`] carries (`EIO` when it carries none).
+    /// An error of `call` with the number a [`std::io::Error`] carries (`EIO` when it carries
+    /// none).
     #[must_use]
     pub fn from_io(call: &'static str, error: &std::io::Error) -> Self {
         Self::new(call, error.raw_os_error().map_or(Errno::IO, Errno::from_raw))

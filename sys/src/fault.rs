@@ -27,10 +27,10 @@ static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// `int sigaction(int signum, const struct sigaction *act, NULL);` for `SIGSEGV` and `SIGBUS`.
 ///
-/// Calls `hook` at a memory fault of any thread, then lets the process die of the signal. The hook must
-/// be async-signal-safe: no allocation, no lock, no panic; it may end the process itself. The calling
-/// thread gets an [`AlternateStack`] for good; other threads install their own, without which a stack
-/// overflow there dies without the hook.
+/// Calls `hook` at a memory fault of any thread, then lets the process die of the signal. The hook
+/// must be async-signal-safe: no allocation, no lock, no panic; it may end the process itself. The
+/// calling thread gets an [`AlternateStack`] for good; other threads install their own, without
+/// which a stack overflow there dies without the hook.
 ///
 /// # Errors
 /// As [`AlternateStack::install`].
@@ -54,8 +54,8 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, _context: *mut lib
     // SAFETY: the kernel passes a valid siginfo, which lives as long as the handler runs.
     let info = unsafe { &*info };
     let from_kernel = info.si_code > 0;
-    // SAFETY: `si_addr` is the field that SIGSEGV and SIGBUS define; other senders leave other fields,
-    // which are integers as well, and the value is used only when the kernel is the sender.
+    // SAFETY: `si_addr` is the field that SIGSEGV and SIGBUS define; other senders leave other
+    // fields, which are integers as well, and the value is used only when the kernel is the sender.
     let addr = unsafe { info.si_addr() }.addr();
     // SYNC: acquire, pairs with the release store in `on_fault`.
     let hook = HOOK.load(Ordering::Acquire);
@@ -75,8 +75,8 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, _context: *mut lib
     }
 }
 
-/// A signal stack of the thread that installed it, with a guard page below. Dropping it restores the
-/// thread's previous one.
+/// A signal stack of the thread that installed it, with a guard page below. Dropping it restores
+/// the thread's previous one.
 #[derive(Debug)]
 pub struct AlternateStack {
     base: NonNull<libc::c_void>,
@@ -111,7 +111,8 @@ impl AlternateStack {
     }
 }
 
-/// Guards the first page of a range and makes the rest the thread's signal stack; returns the old one.
+/// Guards the first page of a range and makes the rest the thread's signal stack; returns the old
+/// one.
 fn switch_to(base: NonNull<libc::c_void>, guard: usize) -> Result<libc::stack_t> {
     // SAFETY: the first page of a fresh range that nobody uses yet.
     check("mprotect", unsafe { libc::mprotect(base.as_ptr(), guard, libc::PROT_NONE) })?;
@@ -134,8 +135,9 @@ fn unmap(base: NonNull<libc::c_void>, len: usize) {
 
 impl Drop for AlternateStack {
     fn drop(&mut self) {
-        // SAFETY: `previous` came from the kernel and was valid when `install` replaced it; its owner
-        // outlives this one because both belong to one thread and nest. The type is not `Send`.
+        // SAFETY: `previous` came from the kernel and was valid when `install` replaced it; its
+        // owner outlives this one because both belong to one thread and nest. The type is not
+        // `Send`.
         unsafe { libc::sigaltstack(&raw const self.previous, ptr::null_mut()) };
         unmap(self.base, self.len);
     }

@@ -24,7 +24,7 @@ pub enum WaitOutcome {
     Interrupted,
 }
 
-/// `long syscall(SYS_futex, uint32_t *uaddr, FUTEX_WAIT_BITSET, uint32_t val, timeout, NULL, mask);`
+/// `long syscall(SYS_futex, uint32_t *uaddr, FUTEX_WAIT_BITSET, uint32_t val, timeout, 0, mask);`
 ///
 /// Sleeps while `*word == expected`, until woken or until `deadline`; `None` waits without limit.
 ///

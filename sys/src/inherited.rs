@@ -7,12 +7,13 @@ use crate::errno::{Errno, Result, SysError, check};
 
 /// `int fcntl(int fd, F_SETFD, FD_CLOEXEC);` after a check that the flag was clear.
 ///
-/// Takes a descriptor that was inherited through `execve`, by the number the parent announced. Such a
-/// descriptor is recognised by its clear close-on-exec flag: everything this process opens through std
-/// or this crate has the flag set, and so has a descriptor that was taken before.
+/// Takes a descriptor that was inherited through `execve`, by the number the parent announced. Such
+/// a descriptor is recognised by its clear close-on-exec flag: everything this process opens
+/// through std or this crate has the flag set, and so has a descriptor that was taken before.
 ///
 /// # Errors
-/// `EBADF`: not open; `EBUSY`: opened by this process, or taken before; `EINVAL`: a standard stream.
+/// `EBADF`: not open; `EBUSY`: opened by this process, or taken before; `EINVAL`: a standard
+/// stream.
 ///
 /// # References
 /// F_GETFD(2const), execve(2)
@@ -30,8 +31,8 @@ pub fn take(number: i32) -> Result<OwnedFd> {
     check("fcntl(F_SETFD)", unsafe { libc::fcntl(number, libc::F_SETFD, flags) })?;
     // SAFETY:
     // - the descriptor is open, checked above;
-    // - nothing else owns it: it came through execve, because the flag was clear, and it was not taken
-    //   before, because taking sets the flag.
+    // - nothing else owns it: it came through execve, because the flag was clear, and it was not
+    //   taken before, because taking sets the flag.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 

@@ -10,12 +10,15 @@
 //! | [`futex`], [`clock`], [`affinity`] | waiting on a shared word, monotonic time, processors |
 //! | [`doorbell`], [`poll`] | event counters and waiting for descriptors |
 //! | [`signal`], [`signalfd`] | masks, dispositions, flags, memory faults, signals as descriptors |
-//! | [`process`], [`spawn`], [`inherited`], [`pidfd`] | this process, its children, what it was given |
+//! | [`process`], [`spawn`], [`inherited`], [`pidfd`] | this process, children, what it was given |
+//! | [`socket`] | pairs of sockets, descriptor passing, peer credentials |
+//! | [`dylib`], [`procfs`] | shared libraries, what `/proc` tells |
 #![deny(unsafe_code)]
 
 pub mod affinity;
 pub mod clock;
 pub mod doorbell;
+pub mod dylib;
 pub mod errno;
 mod fault;
 pub mod futex;
@@ -25,8 +28,10 @@ pub mod memfd;
 pub mod pidfd;
 pub mod poll;
 pub mod process;
+pub mod procfs;
 pub mod signal;
 pub mod signalfd;
+pub mod socket;
 pub mod spawn;
 
 pub use errno::{Errno, Result, SysError};

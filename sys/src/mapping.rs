@@ -42,8 +42,8 @@ pub struct Mapping {
 
 // SAFETY: the range belongs to the process, not to a thread, and `base` and `len` never change.
 unsafe impl Send for Mapping {}
-// SAFETY: methods on `&self` are system calls that the kernel serialises; the bytes are reached only
-// through the raw pointer, whose user answers for races.
+// SAFETY: methods on `&self` are system calls that the kernel serialises; the bytes are reached
+// only through the raw pointer, whose user answers for races.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -70,14 +70,14 @@ impl Mapping {
         Ok(Self { base, len })
     }
 
-    /// `void *mmap(void *addr, size_t length, int prot, MAP_SHARED | MAP_FIXED, int fd, off_t offset);`
+    /// `void *mmap(void *addr, size_t len, int prot, MAP_SHARED | MAP_FIXED, int fd, off_t off);`
     ///
-    /// Replaces the part `offset .. offset + len` by the same part of `fd`, with its own access. The
-    /// part must be whole pages inside this mapping.
+    /// Replaces the part `offset .. offset + len` by the same part of `fd`, with its own access.
+    /// The part must be whole pages inside this mapping.
     ///
     /// # Errors
-    /// `EINVAL`: the part is empty, not page-aligned, or not inside; else as [`Mapping::shared`]. On an
-    /// error the old part is still mapped, or, for `ENOMEM` only, unmapped.
+    /// `EINVAL`: the part is empty, not page-aligned, or not inside; else as [`Mapping::shared`].
+    /// On an error the old part is still mapped, or, for `ENOMEM` only, unmapped.
     ///
     /// # References
     /// mmap(2)
@@ -87,7 +87,8 @@ impl Mapping {
             i64::try_from(offset).map_err(|_| SysError::new("mmap", Errno::OVERFLOW))?;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         let raw = fd.as_fd().as_raw_fd();
-        // SAFETY: `whole_pages` checked that the replaced range is inside this mapping, which owns it.
+        // SAFETY: `whole_pages` checked that the replaced range is inside this mapping, which owns
+        // it.
         let mapped = unsafe {
             libc::mmap(address.cast(), len, access.protection(), flags, raw, file_offset)
         };
@@ -152,7 +153,8 @@ impl Mapping {
     /// Makes the part present and keeps it from being swapped out.
     ///
     /// # Errors
-    /// `ENOMEM`: beyond `RLIMIT_MEMLOCK`; `EPERM`: the limit is zero; `EINVAL`: not whole pages inside.
+    /// `ENOMEM`: beyond `RLIMIT_MEMLOCK`; `EPERM`: the limit is zero; `EINVAL`: not whole pages
+    /// inside.
     ///
     /// # References
     /// mlock(2)
@@ -177,12 +179,13 @@ impl Mapping {
 
     fn advise(&self, call: &'static str, offset: usize, len: usize, advice: i32) -> Result<()> {
         let address = self.whole_pages(call, offset, len)?;
-        // SAFETY: the range is inside this mapping, and none of the advices used here changes a byte.
+        // SAFETY: the range is inside this mapping, and none of the advices used here changes a
+        // byte.
         check(call, unsafe { libc::madvise(address.cast(), len, advice) }).map(drop)
     }
 
-    /// Address of a part, after a check that it is not empty, page-aligned and inside. The end may be
-    /// unaligned where it is the mapping's own end.
+    /// Address of a part, after a check that it is not empty, page-aligned and inside. The end may
+    /// be unaligned where it is the mapping's own end.
     fn whole_pages(&self, call: &'static str, offset: usize, len: usize) -> Result<*mut u8> {
         let page = page_size();
         let inside = offset.checked_add(len).filter(|&end| end <= self.len);
@@ -196,7 +199,7 @@ impl Mapping {
 }
 
 impl Mapping {
-    /// `void *mmap(addr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);`
+    /// `void *mmap(void *addr, size_t len, PROT_NONE, MAP_ANONYMOUS | MAP_FIXED | …, -1, 0);`
     ///
     /// Gives the memory back and keeps the addresses reserved: later accesses fault.
     ///
@@ -207,8 +210,8 @@ impl Mapping {
     /// ENOMEM when the process is out of map entries.
     pub fn vacate(&self) -> Result<()> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // SAFETY: replaces exactly the range this value owns; references into it stay addresses that
-        // fault, they never reach another object.
+        // SAFETY: replaces exactly the range this value owns; references into it stay addresses
+        // that fault, they never reach another object.
         let result = unsafe {
             libc::mmap(self.base.as_ptr().cast(), self.len, libc::PROT_NONE, flags, -1, 0)
         };
@@ -218,8 +221,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `shared`, is owned by `self`, and nobody holds a reference
-        // derived from it past the owner's life (contract of `as_ptr`).
+        // SAFETY: the range was mapped by `shared`, is owned by `self`, and nobody holds a
+        // reference derived from it past the owner's life (contract of `as_ptr`).
         let result = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert_eq!(result, 0, "munmap of an owned range fails only when out of map entries");
     }

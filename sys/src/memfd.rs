@@ -12,8 +12,8 @@ use crate::errno::{Errno, Result, SysError, check, check_len, retry_on_intr};
 
 /// `int memfd_create(const char *name, unsigned int flags);` then `ftruncate`.
 ///
-/// A file of `len` zero bytes, closed on exec, open to seals, never executable. The name, at most 249
-/// bytes, is what `/proc/<pid>/fd` shows as `/memfd:<name>`.
+/// A file of `len` zero bytes, closed on exec, open to seals, never executable. The name, at most
+/// 249 bytes, is what `/proc/<pid>/fd` shows as `/memfd:<name>`.
 ///
 /// # Errors
 /// `EINVAL`: name too long or with a zero byte; `EFBIG`: `len` too large; `EMFILE`, `ENOMEM`.
@@ -146,8 +146,8 @@ pub fn punch_hole(fd: impl AsFd, offset: u64, len: u64) -> Result<()> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let raw = fd.as_fd().as_raw_fd();
     retry_on_intr(|| {
-        // SAFETY: changes the file only; mappings of the range then read zeroes, which every user of
-        // a shared mapping has to expect from a peer anyway.
+        // SAFETY: changes the file only; mappings of the range then read zeroes, which every user
+        // of a shared mapping has to expect from a peer anyway.
         check("fallocate", unsafe { libc::fallocate(raw, mode, offset, len) }).map(drop)
     })
 }

@@ -43,8 +43,8 @@ pub struct PidFd(OwnedFd);
 impl PidFd {
     /// `int pidfd_open(pid_t pid, 0);`
     ///
-    /// Free of races for a child that was not reaped; any other number may have been given to another
-    /// process meanwhile.
+    /// Free of races for a child that was not reaped; any other number may have been given to
+    /// another process meanwhile.
     ///
     /// # Errors
     /// `ESRCH`: no such process; `EINVAL`: zero or out of range; `EMFILE`.
@@ -71,8 +71,8 @@ impl PidFd {
         Self::open(std::process::id())
     }
 
-    /// Takes over an inherited or received descriptor. One that is no pidfd makes the calls fail with
-    /// `EBADF` or `EINVAL`.
+    /// Takes over an inherited or received descriptor. One that is no pidfd makes the calls fail
+    /// with `EBADF` or `EINVAL`.
     #[must_use]
     pub const fn from_owned(fd: OwnedFd) -> Self {
         Self(fd)
@@ -96,8 +96,8 @@ impl PidFd {
 
     /// `int waitid(P_PIDFD, id_t fd, siginfo_t *infop, WEXITED | WSTOPPED | WCONTINUED | WNOHANG);`
     ///
-    /// Takes the child's next change of state; `None` when there is none. An end is reported once and
-    /// reaps the child.
+    /// Takes the child's next change of state; `None` when there is none. An end is reported once
+    /// and reaps the child.
     ///
     /// # Errors
     /// `ECHILD`: not a child of this process, or reaped before.
@@ -111,7 +111,8 @@ impl PidFd {
 
     /// `int waitid(P_PIDFD, id_t fd, siginfo_t *infop, WEXITED | WSTOPPED | WCONTINUED);`
     ///
-    /// As [`PidFd::try_wait`], but sleeps until there is a change; `None` when a signal handler ran.
+    /// As [`PidFd::try_wait`], but sleeps until there is a change; `None` when a signal handler
+    /// ran.
     ///
     /// # Errors
     /// As [`PidFd::try_wait`].
@@ -127,7 +128,8 @@ impl PidFd {
 
     /// `int waitid(P_PIDFD, id_t fd, siginfo_t *infop, WEXITED);`
     ///
-    /// Sleeps until the child has ended and reaps it; stops and signal handlers do not end the wait.
+    /// Sleeps until the child has ended and reaps it; stops and signal handlers do not end the
+    /// wait.
     ///
     /// # Errors
     /// As [`PidFd::try_wait`].
@@ -176,7 +178,8 @@ pub(crate) fn waitid(
     id: libc::id_t,
     options: i32,
 ) -> Result<Option<(u32, Event)>> {
-    // SAFETY: siginfo_t is integers; all zeroes is a value, and the one that means "nothing happened".
+    // SAFETY: siginfo_t is integers; all zeroes is a value, and the one that means "nothing
+    // happened".
     let mut info: libc::siginfo_t = unsafe { zeroed() };
     // SAFETY: `info` is writable and of the type the call expects.
     check("waitid", unsafe { libc::waitid(kind, id, &raw mut info, options) })?;

@@ -75,8 +75,8 @@ impl core::fmt::Debug for PollFd<'_> {
 
 /// `int ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *tmo_p, NULL);`
 ///
-/// Sleeps until a descriptor is ready or the deadline `timeout` has come (`None`: no limit; a past time:
-/// only look). Returns how many are ready; zero means the deadline came.
+/// Sleeps until a descriptor is ready or the deadline `timeout` has come (`None`: no limit; a past
+/// time: only look). Returns how many are ready; zero means the deadline came.
 ///
 /// # Errors
 /// `EINTR`: a signal handler ran; `EINVAL`: more descriptors than `RLIMIT_NOFILE`.
@@ -90,7 +90,8 @@ pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<MonoTime>) -> Result<usize> 
         libc::nfds_t::try_from(fds.len()).map_err(|_| SysError::new("ppoll", Errno::INVAL))?;
     // SAFETY:
     // - `PollFd` is transparent over pollfd, so the pointer is to `count` writable structures;
-    // - `limit_ptr` is null or points to `limit`, which outlives the call; a null mask is permitted.
+    // - `limit_ptr` is null or points to `limit`, which outlives the call; a null mask is
+    //   permitted.
     let ready = unsafe { libc::ppoll(fds.as_mut_ptr().cast(), count, limit_ptr, ptr::null()) };
     check("ppoll", ready).map(|ready| usize::try_from(ready).unwrap_or(0))
 }

@@ -29,8 +29,8 @@ pub fn parent_pid() -> u32 {
 
 /// `int prctl(PR_SET_PDEATHSIG, long sig);`
 ///
-/// The calling process gets `signal` when the thread that created it ends. A parent that died before
-/// the call sends nothing: compare [`parent_pid`] afterwards.
+/// The calling process gets `signal` when the thread that created it ends. A parent that died
+/// before the call sends nothing: compare [`parent_pid`] afterwards.
 ///
 /// # Errors
 /// None in practice.
@@ -74,7 +74,8 @@ pub fn set_name(name: &str) -> Result<()> {
 
 /// `int setrlimit(RLIMIT_CORE, {0, 0});`
 ///
-/// No core dump of this process and its descendants: a dump of a large shared mapping would take long.
+/// No core dump of this process and its descendants: a dump of a large shared mapping would take
+/// long.
 ///
 /// # Errors
 /// None in practice: lowering a limit needs no right.
@@ -100,9 +101,9 @@ pub fn exit_immediately(status: i32) -> ! {
 
 /// `int waitid(P_ALL, 0, siginfo_t *infop, WEXITED | WNOHANG);`
 ///
-/// Reaps one child that has ended, adopted ones included; `None` when no child has ended, or there is
-/// none. It takes the end away from [`crate::pidfd::PidFd::try_wait`] of the same child; stops and
-/// continues stay there.
+/// Reaps one child that has ended, adopted ones included; `None` when no child has ended, or there
+/// is none. It takes the end away from [`crate::pidfd::PidFd::try_wait`] of the same child; stops
+/// and continues stay there.
 ///
 /// # Errors
 /// None in practice.
@@ -134,10 +135,10 @@ pub enum NamespaceKind {
     UserAndPid,
 }
 
-/// `int unshare(CLONE_NEWPID);`, where that is not permitted `unshare(CLONE_NEWUSER | CLONE_NEWPID);`
+/// `int unshare(CLONE_NEWPID);`, or `int unshare(CLONE_NEWUSER | CLONE_NEWPID);` without the right.
 ///
-/// The calling process stays where it is; its next child is process 1 of the new namespace, whose end
-/// kills every process in it. The calling thread can't start threads from then on.
+/// The calling process stays where it is; its next child is process 1 of the new namespace, whose
+/// end kills every process in it. The calling thread can't start threads from then on.
 ///
 /// # Errors
 /// `EPERM`, `ENOSPC`, `EUSERS`: not permitted here; `EINVAL`: a user namespace is needed and the
@@ -151,7 +152,8 @@ pub fn enter_pid_namespace() -> Result<NamespaceKind> {
         Err(error) if error.errno == Errno::PERM => {}
         Err(error) => return Err(error),
     }
-    // SAFETY: no arguments, no failure. Asked before, because the new namespace shows other numbers.
+    // SAFETY: no arguments, no failure. Asked before, because the new namespace shows other
+    // numbers.
     let uid = unsafe { libc::geteuid() };
     // SAFETY: as above.
     let gid = unsafe { libc::getegid() };
@@ -214,8 +216,8 @@ mod tests {
         let thread = thread::spawn(|| {
             match enter_pid_namespace() {
                 Ok(kind) => assert_eq!(kind, NamespaceKind::Pid),
-                // Without privilege, a process with several threads gets no user namespace; that way
-                // is tested by tests/processes.rs.
+                // Without privilege, a process with several threads gets no user namespace; that
+                // way is tested by tests/processes.rs.
                 Err(error) => {
                     assert_eq!(error.errno, Errno::INVAL);
                     return;

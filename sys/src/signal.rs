@@ -147,8 +147,8 @@ pub fn reset(signal: Signal) -> Result<()> {
 /// `int sigaction(int signum, const struct sigaction *act, NULL);` with a handler that sets `flag`.
 ///
 /// Interrupted system calls are not restarted, so that a waiting loop gets to look at the flag. A
-/// signal that comes between the look and the wait is lost to the wait; where that matters, block the
-/// signal and use [`crate::signalfd`].
+/// signal that comes between the look and the wait is lost to the wait; where that matters, block
+/// the signal and use [`crate::signalfd`].
 ///
 /// # Errors
 /// `EINVAL`: `SIGKILL` or `SIGSTOP`.

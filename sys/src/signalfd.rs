@@ -1,7 +1,7 @@
 //! Signals as readable events of a descriptor, for loops that poll.
 //!
-//! Without a handler there is no moment between a look at a flag and the wait in which a signal could
-//! be missed.
+//! Without a handler there is no moment between a look at a flag and the wait in which a signal
+//! could be missed.
 #![allow(unsafe_code, reason = "signalfd")]
 
 use core::mem::{size_of, zeroed};
@@ -26,8 +26,8 @@ pub struct Received {
 impl SignalFd {
     /// `int signalfd(-1, const sigset_t *mask, SFD_CLOEXEC | SFD_NONBLOCK);`
     ///
-    /// Blocks the set in the calling thread and listens for it. Call it before other threads start: a
-    /// thread that does not block the set would take a signal away.
+    /// Blocks the set in the calling thread and listens for it. Call it before other threads start:
+    /// a thread that does not block the set would take a signal away.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.

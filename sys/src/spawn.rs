@@ -4,8 +4,8 @@
 //! async-signal-safe calls only, because other threads of the parent may have held any lock.
 //!
 //! ```text
-//! parent: strings, descriptors ≥ 3, block signals ── fork ── unblock, read the report until its end
-//! child:      death signal → parent alive? → signals → stdio → inherited descriptors → execve
+//! parent: strings, descriptors ≥ 3, block signals ── fork ── unblock, read the report until its
+//! end child:      death signal → parent alive? → signals → stdio → inherited descriptors → execve
 //! killed before exec: the report ends without a word, and the pidfd shows the death like any other
 //! ```
 #![allow(unsafe_code, reason = "fork, execve and what lies between")]
@@ -25,8 +25,8 @@ use crate::signal::{self, Signal};
 
 mod child;
 
-/// What to start. Nothing is taken from the parent but what is named here, the standard streams where
-/// they are `None`, the working directory, limits and credentials.
+/// What to start. Nothing is taken from the parent but what is named here, the standard streams
+/// where they are `None`, the working directory, limits and credentials.
 #[derive(Clone, Copy, Debug)]
 pub struct Spawn<'a> {
     /// The file to execute, which is also `argv[0]`; there is no search along `PATH`.
@@ -57,10 +57,11 @@ pub struct Child {
 }
 
 impl Spawn<'_> {
-    /// `pid_t fork(void);` then `int execve(const char *path, char *const argv[], char *const envp[]);`
+    /// `pid_t fork(void);` then `int execve(const char *path, char *const argv[], char *const
+    /// envp[]);`
     ///
-    /// Returns when the program runs or has failed to. The child starts with an empty signal mask and
-    /// default dispositions.
+    /// Returns when the program runs or has failed to. The child starts with an empty signal mask
+    /// and default dispositions.
     ///
     /// # Errors
     /// The failed step's name and reason, for example `execve: ENOENT`; `EINVAL`: a zero byte in a
@@ -105,8 +106,8 @@ impl Spawn<'_> {
     }
 }
 
-/// Forks; the child runs `plan` and never returns. Signals are blocked around it, so that no handler of
-/// the parent runs in the child.
+/// Forks; the child runs `plan` and never returns. Signals are blocked around it, so that no
+/// handler of the parent runs in the child.
 fn fork(plan: &child::Plan<'_>) -> Result<u32> {
     let old_mask = signal::replace_mask(&signal::full_set())?;
     // SAFETY: the child calls only `child::run`, which is async-signal-safe and does not return.
@@ -142,7 +143,8 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// A copy of a descriptor above the standard streams, so that no `dup2` overwrites the source of the next.
+/// A copy of a descriptor above the standard streams, so that no `dup2` overwrites the source of
+/// the next.
 fn above_streams(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: copies an open descriptor.
     let raw = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };

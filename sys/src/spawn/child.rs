@@ -100,8 +100,8 @@ fn attempt(plan: &Plan<'_>) -> (Step, Errno) {
     (Step::Exec, Errno::last())
 }
 
-/// Whether the parent is still the process that forked. A parent outside of the child's PID namespace
-/// has the number 0 here; then its descriptor tells.
+/// Whether the parent is still the process that forked. A parent outside of the child's PID
+/// namespace has the number 0 here; then its descriptor tells.
 fn parent_lives(plan: &Plan<'_>) -> bool {
     // SAFETY: no arguments, no failure.
     let seen = u32::try_from(unsafe { libc::getppid() }).unwrap_or(0);
@@ -116,7 +116,8 @@ fn parent_lives(plan: &Plan<'_>) -> bool {
 
 /// Default dispositions (an ignored signal would stay ignored after exec) and an empty mask.
 fn reset_signals() -> Result<(), Errno> {
-    // SAFETY: integers and an optional pointer; all zeroes is SIG_DFL with an empty mask and no flags.
+    // SAFETY: integers and an optional pointer; all zeroes is SIG_DFL with an empty mask and no
+    // flags.
     let default: libc::sigaction = unsafe { zeroed() };
     for number in (1..).take(SIGNAL_COUNT - 1) {
         // SAFETY: `default` is complete. KILL, STOP and libc's own signals refuse, which is fine.
