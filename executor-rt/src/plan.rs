@@ -61,7 +61,7 @@ pub struct NodePlan {
     pub name: String,
     /// Program: a path, or `/proc/self/fd/N`.
     pub program: String,
-    /// Arguments, the program's name first.
+    /// Arguments after the program's name.
     pub args: Vec<String>,
     /// Environment, complete but for `DFLOW_GENERATION`.
     pub env: Vec<(String, String)>,
