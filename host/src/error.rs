@@ -194,6 +194,10 @@ stage_error! {
         Partition => "impossible budget of a partition",
         /// All partitions together are larger than allowed or than the machine's memory.
         Total => "impossible budget",
+        /// One message is larger than a block may be.
+        Message => "message too large",
+        /// More entries or queue places than a memory group has room for.
+        Group => "more than a memory group holds",
         /// One block is larger than any pool of `session.memory` gives out.
         Block => "message larger than the memory settings allow",
         /// `session.memory` does not follow its grammar.

@@ -62,17 +62,17 @@ fn budget_of_a_chain_is_the_formula() {
     let plan = plan(chain());
     // b: host:out 5, in hand at the host 2, held there 7, being written 2.
     let b = &plan.partitions[3];
-    assert_eq!((b.pools[0].block_size, b.pools[0].block_count), (4096, 16));
-    assert_eq!((b.pools[1].block_size, b.pools[1].block_count), (4096, 5));
-    assert_eq!((b.control_pool, plan.executors[2].outputs[0].pool), (1, 0));
+    assert_eq!((b.pools[1].block_size, b.pools[1].block_count), (4096, 16));
+    assert_eq!((b.pools[0].block_size, b.pools[0].block_count), (4096, 5));
+    assert_eq!((b.control_pool, plan.executors[2].outputs[0].pool), (0, 1));
     // a@0: its lane of b:x 4, in hand at b 2, and forwarded by b: the 14 above; being written 2.
     let a = &plan.partitions[1];
-    assert_eq!((a.pools[0].block_size, a.pools[0].block_count), (8192, 22));
+    assert_eq!((a.pools[1].block_size, a.pools[1].block_count), (8192, 22));
     assert_eq!(a.bytes, 22 * 8192 + 5 * 4096 + 4096);
     // host: a@0:x and a@1:x 3 each, in hand there 2 each, and forwarded by a: both lanes of b:x 8,
     // in hand at b 2, then the 14; being written 2.
-    assert_eq!(plan.partitions[0].pools[0].block_count, 6 + 4 + 8 + 2 + 14 + 2);
-    assert_eq!(plan.partitions[0].pools[1].block_count, 3 * 5);
+    assert_eq!(plan.partitions[0].pools[1].block_count, 6 + 4 + 8 + 2 + 14 + 2);
+    assert_eq!(plan.partitions[0].pools[0].block_count, 3 * 5);
     // Entries of b: the 14 places behind it, and 2 references to its input.
     assert_eq!((b.extra_entries, b.entries()), (16, 16 + 5 + 16));
     let sum: u64 = b.entry_terms.iter().map(|term| term.count).sum();
@@ -94,10 +94,29 @@ fn copies_end_forwarding_and_cost_blocks_of_their_own() {
         .output("out", GraphOutput::new("a.y").depth(2));
     let plan = plan(graph);
     // The host's blocks stop at a: 2 queued, 2 in hand, 3 held, 2 being written.
-    assert_eq!(plan.partitions[0].pools[0].block_count, 9);
+    assert_eq!(plan.partitions[0].pools[1].block_count, 9);
     let a = &plan.partitions[1];
     let copies = plan.executors[0].inputs[0].copy_pool.unwrap();
-    assert_eq!((copies, a.pools[1].block_size, a.pools[1].block_count), (1, 24_576, 2 + 2 + 3 + 2));
+    assert_eq!((copies, a.pools[2].block_size, a.pools[2].block_count), (2, 24_576, 2 + 2 + 3 + 2));
+}
+
+#[test]
+fn a_partition_has_at_most_eight_pools_smallest_first() {
+    let mut node = FlowNode::udf("l.so", "f").input("x", "in");
+    let mut graph = FlowGraph::new("many").input("in", GraphInput::new(DType::Uint8, [1]));
+    for port in 0..10 {
+        node = node.output(format!("y{port}"), bytes(5000 * (port + 1)));
+        graph = graph.output(format!("o{port}"), format!("a.y{port}").as_str());
+    }
+    let plan = plan(graph.node("a", node));
+    let pools = &plan.partitions[1].pools;
+    assert_eq!(pools.len(), 8);
+    assert!(pools.is_sorted_by_key(|pool| pool.block_size));
+    // The classes of 8, 12 and 16 KiB joined that of 24 KiB: 4 x (4 queued, 2 fetched, 2 being written).
+    assert_eq!((pools[1].block_size, pools[1].block_count), (24_576, 32));
+    for output in &plan.executors[0].outputs {
+        assert!(pools[output.pool as usize].block_size >= output.max_bytes + 1088);
+    }
 }
 
 #[test]
@@ -106,7 +125,7 @@ fn a_plan_says_how_its_numbers_come_about_and_is_data() {
     let text = plan.to_string();
     for line in [
         "slot 1  a@0: f of l.so",
-        "pool 0: 22 blocks x 8 KiB = 176 KiB",
+        "pool 1: 22 blocks x 8 KiB = 176 KiB",
         "4  queue b.x: 1 x depth 4 x 1 lane(s)",
         "7  held at out: 1 x 7",
         "total  ",
@@ -125,7 +144,7 @@ fn the_pages_example_plans() {
     let names: Vec<_> = plan.executors.iter().map(|one| one.label.as_str()).collect();
     assert_eq!(names, ["decode@0", "decode@1", "deskew", "binarise", "measure"]);
     assert!(plan.executors[0].library.ends_with("graphs/../target/udf/libpages.so"));
-    let images = [1, 2, 3].map(|slot| plan.partitions[slot].pools[0].block_size);
+    let images = [1, 2, 3].map(|slot| plan.partitions[slot].pools[1].block_size);
     assert!(images.iter().all(|size| *size >= 2400 * 2400));
 }
 

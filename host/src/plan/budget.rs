@@ -12,11 +12,12 @@
 use std::collections::BTreeMap;
 
 use crate::check::{CheckedFlow, Source};
-use crate::error::{PlanError, Problem};
+use crate::error::{Place, PlanError, Problem};
 use crate::graph::WritableInputs;
 use crate::memory_config::MemoryConfig;
 
 use super::build::MESSAGE_QUEUE_DEPTH;
+use super::limits::{MAX_BLOCK_BYTES, MAX_ENTRIES, MAX_POOLS, MAX_RING_WORDS};
 use super::text::bytes_text;
 use super::{
     DeployPlan, ExecutorPlan, InputPlan, Limits, OutputPlan, PartitionPlan, PoolPlan, Term, reach,
@@ -37,7 +38,7 @@ pub const WORKER_BLOCKS: u64 = 2;
 type Pools = BTreeMap<u64, Vec<Term>>;
 
 /// Size of the blocks for a payload.
-fn block_size(payload: u64) -> u64 {
+pub(super) fn block_size(payload: u64) -> u64 {
     let bytes = payload.saturating_add(DESC_BYTES + SLACK_BYTES);
     bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX)
 }
@@ -50,8 +51,8 @@ pub(super) fn fill(flow: &CheckedFlow, plan: &mut DeployPlan) -> Result<(), Plan
     let control = Term { what, count: control };
     let mut host = Budget::new(flow, 0, "host");
     host.outputs(&sources, &plan.host.inputs);
-    let (pools, partition) = host.finish(control)?;
-    set_output_pools(&mut plan.host.inputs, &pools);
+    let partition = host.finish(control)?;
+    set_output_pools(&mut plan.host.inputs, &partition);
     plan.partitions.push(partition);
     for executor in &mut plan.executors {
         let partition = fill_executor(flow, executor)?;
@@ -76,17 +77,17 @@ fn fill_executor(
     }
     let what = format!("responses: depth {MESSAGE_QUEUE_DEPTH} + 2");
     let control = Term { what, count: MESSAGE_QUEUE_DEPTH + WORKER_BLOCKS };
-    let (pools, partition) = budget.finish(control)?;
-    set_output_pools(&mut executor.outputs, &pools);
+    let partition = budget.finish(control)?;
+    set_output_pools(&mut executor.outputs, &partition);
     for input in executor.inputs.iter_mut().filter(|_| copies) {
-        input.copy_pool = pools.get(&block_size(input.max_bytes)).copied();
+        input.copy_pool = partition.pool_for(input.max_bytes);
     }
     Ok(partition)
 }
 
-fn set_output_pools(outputs: &mut [OutputPlan], pools: &BTreeMap<u64, u32>) {
+fn set_output_pools(outputs: &mut [OutputPlan], partition: &PartitionPlan) {
     for output in outputs {
-        output.pool = pools.get(&block_size(output.max_bytes)).copied().unwrap_or(0);
+        output.pool = partition.pool_for(output.max_bytes).unwrap_or(0);
     }
 }
 
@@ -127,35 +128,46 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// The partition, and the pool of each block size.
-    fn finish(self, control: Term) -> Result<(BTreeMap<u64, u32>, PartitionPlan), PlanError> {
+    fn finish(mut self, control: Term) -> Result<PartitionPlan, PlanError> {
+        while self.pools.len() >= MAX_POOLS {
+            self.merge_smallest();
+        }
         let mut pools = Vec::new();
-        let mut by_size = BTreeMap::new();
-        let wanted = self.pools.into_iter().map(|(size, terms)| (size, reach::unique(terms)));
-        for (block_size, terms) in wanted.chain([(CONTROL_BLOCK_BYTES, vec![control])]) {
+        let wanted = std::mem::take(&mut self.pools).into_iter();
+        let wanted = wanted.map(|(size, terms)| (size, reach::unique(terms)));
+        for (block_size, terms) in [(CONTROL_BLOCK_BYTES, vec![control])].into_iter().chain(wanted)
+        {
+            if block_size > MAX_BLOCK_BYTES {
+                return Err(message_too_large(self.flow, self.label, block_size));
+            }
             let block_count = total(&terms);
             let Ok(block_count) = u32::try_from(block_count) else {
-                let (flow, label) = (self.flow, self.label);
-                return Err(too_large(flow, label, format!("{block_count} blocks"), "2^32 - 1"));
+                let found = format!("{block_count} blocks");
+                return Err(too_large(self.flow, self.label, found, "2^32 - 1 blocks"));
             };
-            let index = u32::try_from(pools.len()).unwrap_or(u32::MAX);
-            by_size.entry(block_size).or_insert(index);
             pools.push(PoolPlan { block_size, block_count, terms });
         }
         let blocks = pools.iter().fold(0_u64, |bytes, pool| {
             bytes.saturating_add(pool.block_size.saturating_mul(u64::from(pool.block_count)))
         });
         let entry_terms = reach::unique(self.entries);
-        let partition = PartitionPlan {
+        Ok(PartitionPlan {
             slot: self.slot,
             label: self.label.to_owned(),
-            control_pool: u32::try_from(pools.len() - 1).unwrap_or(u32::MAX),
+            control_pool: 0,
             pools,
             extra_entries: u32::try_from(total(&entry_terms)).unwrap_or(u32::MAX),
             entry_terms,
             bytes: blocks.saturating_add(PAGE_BYTES),
-        };
-        Ok((by_size, partition))
+        })
+    }
+
+    /// Makes the smallest class part of the next one: a partition has few pools.
+    fn merge_smallest(&mut self) {
+        let Some((_, terms)) = self.pools.pop_first() else { return };
+        if let Some(mut next) = self.pools.first_entry() {
+            next.get_mut().extend(terms);
+        }
     }
 }
 
@@ -163,21 +175,28 @@ fn total(terms: &[Term]) -> u64 {
     terms.iter().fold(0, |sum, term| sum.saturating_add(term.count))
 }
 
-fn too_large(flow: &CheckedFlow, label: &str, found: String, limit: &str) -> PlanError {
+fn place(flow: &CheckedFlow, label: &str) -> Place {
     let graph = flow.graph();
     let name = label.split('@').next().unwrap_or(label);
-    let place = match graph.nodes.get(name) {
-        Some(node) => {
-            let ports: Vec<_> = node.outputs.names().collect();
-            graph.place().node(label).port(format!("outputs {}", ports.join(", ")))
-        }
-        None => {
-            let ports: Vec<_> = graph.inputs.names().collect();
-            graph.place().node(label).port(format!("graph inputs {}", ports.join(", ")))
-        }
+    let (what, ports): (_, Vec<_>) = match graph.nodes.get(name) {
+        Some(node) => ("outputs", node.outputs.names().collect()),
+        None => ("graph inputs", graph.inputs.names().collect()),
     };
+    graph.place().node(label).port(format!("{what} {}", ports.join(", ")))
+}
+
+fn too_large(flow: &CheckedFlow, label: &str, found: String, limit: &str) -> PlanError {
     let hint = "lower `max_bytes` of the ports or the `depth` of the queues behind them";
-    PlanError::Partition(Problem::new(place, found, format!("at most {limit}"), hint))
+    PlanError::Partition(Problem::new(place(flow, label), found, format!("at most {limit}"), hint))
+}
+
+fn message_too_large(flow: &CheckedFlow, label: &str, block_size: u64) -> PlanError {
+    PlanError::Message(Problem::new(
+        place(flow, label),
+        format!("a block of {block_size} B with descriptor and slack"),
+        format!("at most {}", bytes_text(MAX_BLOCK_BYTES)),
+        "lower `max_bytes`, or send the data in several messages",
+    ))
 }
 
 /// Refuses a plan that does not fit, with the arithmetic.
@@ -193,6 +212,7 @@ pub(super) fn check(
             return Err(too_large(flow, &partition.label, found, &limit));
         }
     }
+    check_group(flow, plan)?;
     let mut limit = (limits.total, "the limit of a memory group");
     if let Some(machine) = limits.machine.filter(|machine| *machine < limit.0) {
         limit = (machine, "the machine's memory");
@@ -218,6 +238,30 @@ pub(super) fn check(
         format!("at most {} ({})", bytes_text(limit.0), limit.1),
         "lower `max_bytes`, `depth` or `instances`; `dflow plan` shows each term",
     )))
+}
+
+/// What the control segment has room for.
+fn check_group(flow: &CheckedFlow, plan: &DeployPlan) -> Result<(), PlanError> {
+    let refuse = |label: &str, found: String, expected: String| {
+        let hint = "lower the `depth` of the queues, `holds` or `instances`";
+        Err(PlanError::Group(Problem::new(place(flow, label), found, expected, hint)))
+    };
+    let entries: u64 = plan.partitions.iter().map(PartitionPlan::entries).sum();
+    if entries > MAX_ENTRIES {
+        let most = plan.partitions.iter().max_by_key(|part| part.entries());
+        let label = most.map_or("host", |part| part.label.as_str());
+        let found = format!("{entries} mbuf entries in all");
+        return refuse(label, found, format!("at most {MAX_ENTRIES}"));
+    }
+    for partition in &plan.partitions {
+        let lanes = plan.queues.iter().filter(|one| one.producer_slots.contains(&partition.slot));
+        let words: u64 = lanes.map(|queue| u64::from(queue.depth)).sum();
+        if words > MAX_RING_WORDS {
+            let found = format!("queues of depth {words} together behind it");
+            return refuse(&partition.label, found, format!("at most {MAX_RING_WORDS}"));
+        }
+    }
+    Ok(())
 }
 
 fn arithmetic(partition: &PartitionPlan) -> String {

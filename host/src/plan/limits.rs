@@ -2,8 +2,16 @@
 
 use crate::memory_config::MAX_BYTES;
 
-/// Most executors of one memory group.
-pub const MAX_EXECUTORS: usize = 127;
+/// Most executors of one memory group: its slots without the host's.
+pub const MAX_EXECUTORS: usize = 63;
+/// Most pools of one partition, the control pool included.
+pub const MAX_POOLS: usize = 8;
+/// Largest block: 4 GiB.
+pub const MAX_BLOCK_BYTES: u64 = 4 << 30;
+/// Most mbuf entries of a group.
+pub const MAX_ENTRIES: u64 = (1 << 24) - 1;
+/// Most messages that can be queued by one slot: the depths of all its lanes.
+pub const MAX_RING_WORDS: u64 = 1 << 20;
 
 /// Limits of a plan, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use crate::graph::{
 
 pub use budget::{CONTROL_BLOCK_BYTES, DESC_BYTES, PAGE_BYTES, SLACK_BYTES, WORKER_BLOCKS};
 pub use build::{MESSAGE_QUEUE_DEPTH, request_queue_name, response_queue_name};
-pub use limits::{Limits, MAX_EXECUTORS};
+pub use limits::{Limits, MAX_BLOCK_BYTES, MAX_ENTRIES, MAX_EXECUTORS, MAX_POOLS, MAX_RING_WORDS};
 pub use text::bytes_text;
 
 /// Number of a queue: its index in [`DeployPlan::queues`].
@@ -201,7 +201,7 @@ pub struct PartitionPlan {
     pub slot: SlotId,
     /// `host`, or the executor's label.
     pub label: String,
-    /// Pools by block size, the control pool last.
+    /// Pools by block size, smallest first; the control pool comes before all others.
     pub pools: Vec<PoolPlan>,
     /// Index of the pool for control messages.
     pub control_pool: u32,
@@ -214,6 +214,14 @@ pub struct PartitionPlan {
 }
 
 impl PartitionPlan {
+    /// The pool for payloads of at most `payload` bytes: the smallest that fits.
+    #[must_use]
+    pub fn pool_for(&self, payload: u64) -> Option<u32> {
+        let size = budget::block_size(payload);
+        let data = self.pools.iter().zip(0..).skip(self.control_pool as usize + 1);
+        data.filter(|(pool, _)| pool.block_size >= size).map(|(_, index)| index).next()
+    }
+
     /// Blocks of all pools.
     #[must_use]
     pub fn blocks(&self) -> u64 {

@@ -1,0 +1,42 @@
+//! Where the executors' programs are.
+//!
+//! Searched in this order: the directory named by `DFLOW_BIN_DIR`; the directory of the running program; its
+//! parent (tests and examples run from `target/*/deps` and `target/*/examples`).
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{DeployError, Place, Problem};
+
+/// Program of the supervisor and the watcher.
+pub const SUPERVISOR: &str = "dflow-supervisor";
+/// Program of a user function's executor.
+pub const UDF_EXECUTOR: &str = "udf-executor";
+
+fn places() -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    if let Some(dir) = std::env::var_os("DFLOW_BIN_DIR") {
+        places.push(PathBuf::from(dir));
+    }
+    if let Ok(program) = std::env::current_exe() {
+        places.extend(program.ancestors().skip(1).take(2).map(Path::to_owned));
+    }
+    places
+}
+
+/// The program `name`.
+///
+/// # Errors
+/// [`DeployError::Program`] names where it was looked for.
+pub fn find(flow: &str, name: &str) -> Result<PathBuf, DeployError> {
+    let places = places();
+    if let Some(found) = places.iter().map(|dir| dir.join(name)).find(|path| path.is_file()) {
+        return Ok(found);
+    }
+    let looked: Vec<String> = places.iter().map(|dir| dir.display().to_string()).collect();
+    Err(DeployError::Program(Problem::new(
+        Place::graph(flow),
+        format!("no `{name}` in {}", looked.join(", ")),
+        format!("the program `{name}`"),
+        "build it (`cargo build --release`), or set DFLOW_BIN_DIR to its directory",
+    )))
+}

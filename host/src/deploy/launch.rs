@@ -1,0 +1,249 @@
+//! Starting the watcher, which starts the supervisor, which starts the executors; and waiting until all
+//! are ready.
+//!
+//! Start-up has a deadline for each executor (its `init_timeout_ms`, enforced by the supervisor) and every
+//! way out ends with all processes gone: the host holds only the watcher's pidfd and the command socket.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use executor_core::owner::SlotState;
+use executor_core::primitive::Ordering;
+use executor_core::region::Memory;
+use executor_rt::attach::Created;
+use executor_rt::plan::{self as wire, NodePlan, RestartWhen, SupervisorPlan};
+use sys::clock::MonoTime;
+use sys::pidfd::PidFd;
+use sys::signal::Signal;
+use sys::spawn::{Child, Spawn};
+use sys::{SysError, futex, memfd, socket};
+
+use super::files::Files;
+use super::{DeployOptions, binaries};
+use crate::error::{DeployError, Place, Problem};
+use crate::graph::RestartPolicy;
+use crate::plan::{DeployPlan, ExecutorPlan};
+
+/// The processes of a deployed flow, as far as the host holds them.
+#[derive(Debug)]
+pub struct Launched {
+    /// The watcher.
+    pub watcher: Child,
+    /// Commands to the supervisor.
+    pub command: OwnedFd,
+    /// One a node, in plan order; kept for the tail of a failed node's log.
+    pub files: Vec<Files>,
+}
+
+const LOG_KEEP_BYTES: u64 = 8 << 20;
+
+/// Starts everything; does not wait.
+///
+/// # Errors
+/// [`DeployError`]: a program is missing, or the system refuses.
+pub fn launch(
+    plan: &DeployPlan,
+    created: &Created,
+    options: &DeployOptions,
+) -> Result<Launched, DeployError> {
+    let supervisor = binaries::find(&plan.name, binaries::SUPERVISOR)?;
+    let executor = binaries::find(&plan.name, binaries::UDF_EXECUTOR)?;
+    let failed = |error: SysError| {
+        DeployError::Start(Problem::new(
+            Place::graph(&plan.name),
+            error.to_string(),
+            "shared memory files and the supervisor's process",
+            "raise the limits of open files and processes (`ulimit -a`)",
+        ))
+    };
+    let files: Result<Vec<Files>, SysError> = plan.executors.iter().map(Files::new).collect();
+    let files = files.map_err(failed)?;
+    let document = document(plan, created, options, &files, &executor);
+    start(created, &files, &document, &supervisor).map_err(failed).map(|(watcher, command)| {
+        Launched { watcher, command, files }
+    })
+}
+
+fn start(
+    created: &Created,
+    files: &[Files],
+    document: &SupervisorPlan,
+    supervisor: &Path,
+) -> Result<(Child, OwnedFd), SysError> {
+    let text = serde_json::to_vec(document).unwrap_or_default();
+    let plan_fd = memfd::from_bytes("dflow-plan", &text)?;
+    let (command, command_theirs) = socket::seqpacket_pair()?;
+    let host = PidFd::of_self()?;
+    let env = [
+        (wire::ENV_PLAN_FD, plan_fd.as_raw_fd()),
+        (wire::ENV_CONTROL_FD, created.control.as_raw_fd()),
+        (wire::ENV_ARENA_FD, created.arena.as_raw_fd()),
+        (wire::ENV_HOST_PIDFD, host.as_fd().as_raw_fd()),
+        (wire::ENV_COMMAND_FD, command_theirs.as_raw_fd()),
+    ];
+    let env: Vec<(String, String)> =
+        env.into_iter().map(|(name, fd)| (name.to_owned(), fd.to_string())).collect();
+    let mut inherit = vec![
+        plan_fd.as_fd(),
+        created.control.as_fd(),
+        created.arena.as_fd(),
+        host.as_fd(),
+        command_theirs.as_fd(),
+    ];
+    for file in files {
+        inherit.extend([&file.load, &file.model, &file.stdout, &file.stderr].map(|fd| fd.as_fd()));
+    }
+    let child = Spawn {
+        program: supervisor,
+        args: &["--watcher".to_owned()],
+        env: &env,
+        inherit: &inherit,
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        // The watcher looks at the host's pidfd: the death signal would follow the deploying thread.
+        death_signal: None,
+    }
+    .spawn()?;
+    Ok((child, command))
+}
+
+fn document(
+    plan: &DeployPlan,
+    created: &Created,
+    options: &DeployOptions,
+    files: &[Files],
+    program: &Path,
+) -> SupervisorPlan {
+    let nodes = plan.executors.iter().zip(files);
+    let stalls = plan.executors.iter().map(|e| u64::from(e.stall_ms)).filter(|ms| *ms > 0);
+    SupervisorPlan {
+        version: SupervisorPlan::VERSION,
+        flow: plan.name.clone(),
+        nodes: nodes.map(|(e, f)| node(plan, created, options, e, f, program)).collect(),
+        lock_stall_ms: stalls.min().unwrap_or(1000),
+        namespace: options.namespace,
+        log_keep_bytes: LOG_KEEP_BYTES,
+        log_fds: files
+            .iter()
+            .flat_map(|f| [f.stdout.as_raw_fd(), f.stderr.as_raw_fd()])
+            .collect(),
+        sabotage: options.sabotage,
+    }
+}
+
+fn node(
+    plan: &DeployPlan,
+    created: &Created,
+    options: &DeployOptions,
+    executor: &ExecutorPlan,
+    files: &Files,
+    program: &Path,
+) -> NodePlan {
+    let inherit = [&created.control, &created.arena, &files.load, &files.model];
+    let own = [
+        (wire::ENV_CONTROL_FD, created.control.as_raw_fd().to_string()),
+        (wire::ENV_ARENA_FD, created.arena.as_raw_fd().to_string()),
+        (wire::ENV_SLOT, executor.slot.to_string()),
+        (wire::ENV_NODE, executor.label.clone()),
+    ];
+    let kept = ["PATH", "HOME", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "TMPDIR", "LANG"];
+    let kept = kept.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
+    let mut env: Vec<(String, String)> = kept.collect();
+    env.extend(executor.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    if options.timing {
+        env.push(("DFLOW_TIMING".to_owned(), "1".to_owned()));
+    }
+    if options.spin > 0 {
+        env.push(("DFLOW_SPIN".to_owned(), options.spin.to_string()));
+    }
+    env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    NodePlan {
+        slot: executor.slot,
+        name: executor.label.clone(),
+        program: program.display().to_string(),
+        args: files.args(plan, executor),
+        env,
+        inherit: inherit.map(AsRawFd::as_raw_fd).to_vec(),
+        stdout_fd: files.stdout.as_raw_fd(),
+        stderr_fd: files.stderr.as_raw_fd(),
+        restart: wire::Restart {
+            when: match executor.restart.policy {
+                RestartPolicy::Never => RestartWhen::Never,
+                RestartPolicy::OnFailure => RestartWhen::OnFailure,
+                RestartPolicy::Always => RestartWhen::Always,
+            },
+            max: executor.restart.max,
+            backoff_ms: u64::from(executor.restart.backoff_ms),
+            backoff_max_ms: 1000,
+            window_ms: 10_000,
+        },
+        init_timeout_ms: u64::from(executor.init_timeout_ms),
+        stall_ms: u64::from(executor.stall_ms),
+        cpu: executor.cpu.and_then(|cpu| usize::try_from(cpu).ok()),
+    }
+}
+
+/// Waits until every executor is ready.
+///
+/// # Errors
+/// [`DeployError::Start`] with the end of the failed node's log; everything is being ended then.
+pub fn wait_ready(
+    plan: &DeployPlan,
+    memory: &Memory<'_>,
+    launched: &Launched,
+) -> Result<(), DeployError> {
+    loop {
+        let sequence = memory.status.sequence.load(Ordering::Acquire);
+        let mut ready = true;
+        for executor in &plan.executors {
+            let Some(status) = memory.slot_status.get(executor.slot as usize) else { continue };
+            match SlotState::try_from(status.state.load(Ordering::Acquire)) {
+                Ok(SlotState::Running | SlotState::Stopped) => {}
+                Ok(SlotState::Failed) => return Err(not_ready(plan, executor, launched)),
+                _ => ready = false,
+            }
+        }
+        if ready {
+            return Ok(());
+        }
+        if launched.watcher.pidfd.is_ready() {
+            return Err(DeployError::Start(Problem::new(
+                Place::graph(&plan.name),
+                "the supervisor ended",
+                "a running supervisor",
+                "its messages are on this program's stderr",
+            )));
+        }
+        let _ = futex::wait(&memory.status.sequence, sequence, Some(MonoTime::now().add_ms(50)));
+    }
+}
+
+fn not_ready(plan: &DeployPlan, executor: &ExecutorPlan, launched: &Launched) -> DeployError {
+    let files = plan.executors.iter().zip(&launched.files);
+    let log = files.filter(|(e, _)| e.slot == executor.slot).map(|(_, f)| tail(&f.stderr)).next();
+    let text = log.filter(|log| !log.is_empty()).unwrap_or_else(|| "nothing in its log".to_owned());
+    let hint = "correct the library, the function or its attributes";
+    DeployError::Start(Problem::new(
+        Place::graph(&plan.name).node(&executor.node),
+        format!("the executor ended before it was ready; its log says:\n{text}"),
+        format!("function `{}` of `{}` ready", executor.function, executor.library.display()),
+        hint,
+    ))
+}
+
+/// The last lines of a log.
+#[must_use]
+pub fn tail(log: &OwnedFd) -> String {
+    let bytes = memfd::read_all(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.trim_matches('\0').lines().collect();
+    let from = lines.len().saturating_sub(8);
+    lines.get(from..).unwrap_or(&[]).iter().map(|line| format!("    {line}\n")).collect()
+}
+
+/// Ends everything at once.
+pub fn kill(launched: &Launched) {
+    let _ = launched.watcher.pidfd.signal(Signal::KILL);
+    let _ = launched.watcher.pidfd.wait_end();
+}

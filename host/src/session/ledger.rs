@@ -1,0 +1,293 @@
+//! The ledger: which ids are open, and that each (trans_id, output port) ends in exactly one event.
+//!
+//! Pure: time is an argument, nothing waits. Bounded by `max_open`. An id is open from its feed until every
+//! output port had its terminal event: data, a code that came through the flow, or an *answer* made here
+//! (deadline, cancel, a node that failed, a dead supervisor). What arrives afterwards is counted as late
+//! and dropped; what arrives for a port that was settled is counted as a duplicate and dropped.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use executor_core::error::Code;
+use sys::clock::MonoTime;
+
+/// Most output ports of a flow.
+pub const PORTS_MAX: usize = 64;
+
+#[derive(Debug)]
+struct Open {
+    pending: u64,
+    deadline: Option<MonoTime>,
+    fed: MonoTime,
+}
+
+/// A terminal event that did not come out of the flow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The id.
+    pub trans_id: u64,
+    /// Output port.
+    pub port: usize,
+    /// Why.
+    pub code: Code,
+    /// Who or what, in words.
+    pub reason: String,
+}
+
+/// What a message of the flow is to the ledger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Settled {
+    /// The terminal event of its id and port; microseconds since the feed.
+    Terminal(u64),
+    /// Its id is open, but its port had its event.
+    Duplicate,
+    /// Its id is not open (any more).
+    Late,
+}
+
+/// Why an id was not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// `max_open` ids are open.
+    Full,
+    /// This id is open already.
+    Open,
+    /// Smaller than an id fed before, 0, or the largest number (executor-deployer §4.3).
+    Order,
+}
+
+/// Counts since the session began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LedgerCounts {
+    /// Ids opened.
+    pub fed: u64,
+    /// Ids with all events.
+    pub closed: u64,
+    /// Messages for ports that had their event.
+    pub duplicates: u64,
+    /// Messages for ids that were not open.
+    pub late: u64,
+    /// Ids answered at their deadline.
+    pub expired: u64,
+    /// Ids answered because nothing carried them any more.
+    pub lost: u64,
+    /// Ids cancelled.
+    pub cancelled: u64,
+}
+
+/// The ledger.
+#[derive(Debug)]
+pub struct Ledger {
+    open: HashMap<u64, Open>,
+    deadlines: BTreeSet<(MonoTime, u64)>,
+    ready: VecDeque<Answer>,
+    max_open: usize,
+    all_ports: u64,
+    last: u64,
+    /// Counts.
+    pub counts: LedgerCounts,
+}
+
+impl Ledger {
+    /// A ledger for `ports` output ports and at most `max_open` open ids.
+    #[must_use]
+    pub fn new(ports: usize, max_open: usize) -> Ledger {
+        let all_ports = if ports >= PORTS_MAX { u64::MAX } else { (1 << ports) - 1 };
+        Ledger {
+            open: HashMap::with_capacity(max_open),
+            deadlines: BTreeSet::new(),
+            ready: VecDeque::new(),
+            max_open,
+            all_ports,
+            last: 0,
+            counts: LedgerCounts::default(),
+        }
+    }
+
+    /// Room for another id.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.open.len() < self.max_open
+    }
+
+    /// Number of open ids.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Ids that are open.
+    pub fn open_ids(&self) -> impl Iterator<Item = u64> + '_ {
+        self.open.keys().copied()
+    }
+
+    /// Opens an id: the next one, or `custom`, which must not be smaller than the last.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn open(
+        &mut self,
+        custom: Option<u64>,
+        now: MonoTime,
+        deadline: Option<MonoTime>,
+    ) -> Result<u64, Refused> {
+        if !self.has_room() {
+            return Err(Refused::Full);
+        }
+        let id = match custom {
+            None if self.last >= u64::MAX - 1 => return Err(Refused::Order),
+            None => self.last + 1,
+            Some(0 | u64::MAX) => return Err(Refused::Order),
+            Some(id) if id < self.last => return Err(Refused::Order),
+            Some(id) => id,
+        };
+        if self.open.contains_key(&id) {
+            return Err(Refused::Open);
+        }
+        self.last = id;
+        self.counts.fed += 1;
+        self.open.insert(id, Open { pending: self.all_ports, deadline, fed: now });
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, id));
+        }
+        Ok(id)
+    }
+
+    /// Takes back an id that was opened and then not fed.
+    pub fn withdraw(&mut self, id: u64) {
+        if let Some(open) = self.open.remove(&id) {
+            self.forget_deadline(id, open.deadline);
+            self.counts.fed -= 1;
+        }
+    }
+
+    fn forget_deadline(&mut self, id: u64, deadline: Option<MonoTime>) {
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+    }
+
+    /// A message of `id` came out of output `port`.
+    pub fn settle(&mut self, id: u64, port: usize, now: MonoTime) -> Settled {
+        let bit = 1u64.checked_shl(u32::try_from(port).unwrap_or(64)).unwrap_or(0);
+        let Some(open) = self.open.get_mut(&id) else {
+            self.counts.late += 1;
+            return Settled::Late;
+        };
+        if open.pending & bit == 0 {
+            self.counts.duplicates += 1;
+            return Settled::Duplicate;
+        }
+        open.pending &= !bit;
+        let micros = now.since_ns(open.fed) / 1000;
+        if open.pending == 0 {
+            let deadline = open.deadline;
+            self.open.remove(&id);
+            self.forget_deadline(id, deadline);
+            self.counts.closed += 1;
+        }
+        Settled::Terminal(micros)
+    }
+
+    /// Answers every port of `id` that is still open; false when it is not open.
+    pub fn answer(&mut self, id: u64, code: Code, reason: &str) -> bool {
+        let Some(open) = self.open.remove(&id) else { return false };
+        self.forget_deadline(id, open.deadline);
+        self.counts.closed += 1;
+        for port in (0..PORTS_MAX).filter(|port| open.pending & 1 << port != 0) {
+            self.ready.push_back(Answer { trans_id: id, port, code, reason: reason.to_owned() });
+        }
+        true
+    }
+
+    /// Answers every open id.
+    pub fn answer_all(&mut self, code: Code, reason: &str) {
+        let mut ids: Vec<u64> = self.open.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.answer(id, code, reason);
+        }
+    }
+
+    /// Answers ids whose deadline has come.
+    pub fn expire(&mut self, now: MonoTime) {
+        while let Some((deadline, id)) = self.deadlines.first().copied().filter(|d| d.0 <= now) {
+            self.deadlines.remove(&(deadline, id));
+            self.counts.expired += 1;
+            self.answer(id, Code::DEADLINE, "the deadline of this id passed");
+        }
+    }
+
+    /// The next deadline of an open id.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<MonoTime> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// The next answer made here.
+    pub fn take_answer(&mut self) -> Option<Answer> {
+        self.ready.pop_front()
+    }
+
+    /// True when an answer waits to be fetched.
+    #[must_use]
+    pub fn has_answer(&self) -> bool {
+        !self.ready.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: MonoTime = MonoTime::from_ns(1_000_000);
+
+    #[test]
+    fn every_port_ends_once() {
+        let mut ledger = Ledger::new(2, 4);
+        let id = ledger.open(None, NOW, None).unwrap();
+        assert_eq!(id, 1);
+        assert_eq!(ledger.settle(id, 0, NOW), Settled::Terminal(0));
+        assert_eq!(ledger.settle(id, 0, NOW), Settled::Duplicate);
+        assert!(ledger.answer(id, Code::CANCELLED, "test"));
+        let answer = ledger.take_answer().unwrap();
+        assert_eq!((answer.port, answer.code), (1, Code::CANCELLED));
+        assert_eq!(ledger.take_answer(), None);
+        assert_eq!(ledger.settle(id, 1, NOW), Settled::Late);
+        assert_eq!((ledger.counts.closed, ledger.counts.late, ledger.counts.duplicates), (1, 1, 1));
+    }
+
+    #[test]
+    fn ids_follow_the_table_of_executor_deployer_4_3() {
+        let mut ledger = Ledger::new(1, 16);
+        assert_eq!(ledger.open(Some(1), NOW, None), Ok(1));
+        assert_eq!(ledger.open(None, NOW, None), Ok(2));
+        assert_eq!(ledger.open(Some(u64::from(u32::MAX)), NOW, None), Ok(u64::from(u32::MAX)));
+        assert_eq!(ledger.open(Some(100), NOW, None), Err(Refused::Order));
+        assert_eq!(ledger.open(Some(u64::MAX), NOW, None), Err(Refused::Order));
+        assert_eq!(ledger.open(Some(u64::MAX - 1), NOW, None), Ok(u64::MAX - 1));
+        assert_eq!(ledger.open(None, NOW, None), Err(Refused::Order));
+        assert_eq!(ledger.open(Some(u64::MAX - 1), NOW, None), Err(Refused::Open));
+    }
+
+    #[test]
+    fn bounded_and_exact_about_deadlines() {
+        let mut ledger = Ledger::new(1, 2);
+        let first = ledger.open(None, NOW, Some(NOW.add_ms(10))).unwrap();
+        let second = ledger.open(None, NOW, Some(NOW.add_ms(5))).unwrap();
+        assert_eq!(ledger.open(None, NOW, None), Err(Refused::Full));
+        assert_eq!(ledger.next_deadline(), Some(NOW.add_ms(5)));
+        ledger.expire(NOW.add_ms(4));
+        assert!(!ledger.has_answer());
+        ledger.expire(NOW.add_ms(5));
+        assert_eq!(ledger.take_answer().map(|a| (a.trans_id, a.code)), Some((second, Code::DEADLINE)));
+        assert_eq!(ledger.settle(first, 0, NOW.add_ms(6)), Settled::Terminal(6000));
+        assert_eq!(ledger.next_deadline(), None);
+        assert_eq!(ledger.open_count(), 0);
+        let third = ledger.open(None, NOW, None).unwrap();
+        ledger.withdraw(third);
+        assert_eq!(ledger.counts.fed, 2);
+        ledger.open(None, NOW, None).unwrap();
+        ledger.answer_all(Code::SESSION_CLOSED, "closed");
+        assert!(ledger.has_answer());
+    }
+}
