@@ -324,7 +324,7 @@ fn budgets() {
     let graph = graph_file::from_yaml(GOOD, "g.yaml").unwrap().check_structure().unwrap();
     let ports: Vec<_> = (0..17).map(|n| format!("p{n}: {{from: file, depth: 65536}}")).collect();
     let ports = format!("inputs: {{{}}}", ports.join(", "));
-    let words = ["more than a memory group holds", "`host`", "1114116", "at most 1048576"];
+    let words = ["more than a memory group holds", "`host`", "1114121", "at most 1048576"];
     refused("inputs: {data: file}", &ports, &words);
     let small = Limits { machine: Some(100_000), ..Limits::default() };
     let error = graph.plan(&small).unwrap_err().to_string();
