@@ -19,6 +19,15 @@ pub fn bytes<'m>(mbuf: &'m MbufRef<'_>) -> &'m [u8] {
     unsafe { core::slice::from_raw_parts(mbuf.span().pointer.as_ptr(), len) }
 }
 
+/// Bytes in use of the mbuf behind `handle`; they live as long as the handle is borrowed.
+#[must_use]
+pub fn bytes_of<'m>(access: MbufRef<'_>, handle: &'m Mbuf) -> &'m [u8] {
+    let _ = handle;
+    let len = usize::try_from(access.data_len()).unwrap_or(0);
+    // SAFETY: as in `bytes`; the borrow of the handle keeps the mbuf from being given back.
+    unsafe { core::slice::from_raw_parts(access.span().pointer.as_ptr(), len) }
+}
+
 /// The whole buffer for writing, `None` unless this worker is the only owner and the block is its own.
 #[must_use]
 pub fn buffer_mut<'m>(worker: &Worker<'_>, mbuf: &'m mut Mbuf) -> Option<&'m mut [u8]> {

@@ -205,6 +205,18 @@ stage_error! {
     }
 }
 
+stage_error! {
+    /// Deploying. No process of the flow is left when it is returned.
+    DeployError {
+        /// An executor's program is missing.
+        Program => "program not found",
+        /// The memory group can't be made.
+        Group => "memory group",
+        /// A process did not start or ended before it was ready.
+        Start => "start-up failed",
+    }
+}
+
 /// Everything that is wrong with a flow graph, as far as one look finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
@@ -236,6 +248,8 @@ pub enum Error {
     Check(Refused),
     /// Planning.
     Plan(PlanError),
+    /// Deploying.
+    Deploy(DeployError),
 }
 
 impl fmt::Display for Error {
@@ -244,6 +258,7 @@ impl fmt::Display for Error {
             Self::Read(error) => error.fmt(f),
             Self::Check(error) => error.fmt(f),
             Self::Plan(error) => error.fmt(f),
+            Self::Deploy(error) => error.fmt(f),
         }
     }
 }
@@ -259,6 +274,12 @@ impl From<ReadError> for Error {
 impl From<Refused> for Error {
     fn from(error: Refused) -> Self {
         Self::Check(error)
+    }
+}
+
+impl From<DeployError> for Error {
+    fn from(error: DeployError) -> Self {
+        Self::Deploy(error)
     }
 }
 

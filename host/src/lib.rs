@@ -27,17 +27,21 @@
 
 pub mod check;
 pub mod cli;
+pub mod deploy;
 pub mod error;
 pub mod graph;
 pub mod graph_file;
 pub mod memory_config;
 pub mod plan;
 pub mod render;
+pub mod session;
 
 pub use check::CheckedFlow;
-pub use error::{CheckError, Error, PlanError, ReadError, Refused};
+pub use deploy::DeployOptions;
+pub use error::{CheckError, DeployError, Error, PlanError, ReadError, Refused};
 pub use graph::{
     AttrValue, DType, FlowGraph, FlowNode, GraphInput, GraphOutput, Named, NodeInput, NodeOutput,
     QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, WritableInputs,
 };
 pub use plan::{DeployPlan, Limits};
+pub use session::{Event, Failure, Feed, FeedError, FetchError, Output, Session, Tensor};

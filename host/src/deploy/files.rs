@@ -77,12 +77,8 @@ fn model_def(executor: &ExecutorPlan) -> UdfModelDef {
 }
 
 fn load_request(executor: &ExecutorPlan, model_fd: i32) -> LoadModelRequest {
-    let queue = |id: u32| QueueAttrs {
-        queue_id: id,
-        device_type: DEVICE_CPU,
-        device_id: 0,
-        logic_id: id,
-    };
+    let queue =
+        |id: u32| QueueAttrs { queue_id: id, device_type: DEVICE_CPU, device_id: 0, logic_id: id };
     let inputs = executor.inputs.iter().map(|input: &InputPlan| queue(input.queue));
     let first = |output: &OutputPlan| {
         let first = output.destinations.first().and_then(|d| d.queues.first());

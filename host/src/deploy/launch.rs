@@ -59,9 +59,9 @@ pub fn launch(
     let files: Result<Vec<Files>, SysError> = plan.executors.iter().map(Files::new).collect();
     let files = files.map_err(failed)?;
     let document = document(plan, created, options, &files, &executor);
-    start(created, &files, &document, &supervisor).map_err(failed).map(|(watcher, command)| {
-        Launched { watcher, command, files }
-    })
+    start(created, &files, &document, &supervisor)
+        .map_err(failed)
+        .map(|(watcher, command)| Launched { watcher, command, files })
 }
 
 fn start(
@@ -124,10 +124,7 @@ fn document(
         lock_stall_ms: stalls.min().unwrap_or(1000),
         namespace: options.namespace,
         log_keep_bytes: LOG_KEEP_BYTES,
-        log_fds: files
-            .iter()
-            .flat_map(|f| [f.stdout.as_raw_fd(), f.stderr.as_raw_fd()])
-            .collect(),
+        log_fds: files.iter().flat_map(|f| [f.stdout.as_raw_fd(), f.stderr.as_raw_fd()]).collect(),
         sabotage: options.sabotage,
     }
 }
@@ -148,7 +145,8 @@ fn node(
         (wire::ENV_NODE, executor.label.clone()),
     ];
     let kept = ["PATH", "HOME", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "TMPDIR", "LANG"];
-    let kept = kept.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
+    let kept =
+        kept.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
     let mut env: Vec<(String, String)> = kept.collect();
     env.extend(executor.env.iter().map(|(name, value)| (name.clone(), value.clone())));
     if options.timing {

@@ -11,7 +11,7 @@ use executor_core::error::Code;
 use sys::clock::MonoTime;
 
 /// Most output ports of a flow.
-pub const PORTS_MAX: usize = 64;
+pub(super) const PORTS_MAX: usize = 64;
 
 #[derive(Debug)]
 struct Open {
@@ -22,20 +22,20 @@ struct Open {
 
 /// A terminal event that did not come out of the flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub(super) struct Answer {
     /// The id.
-    pub trans_id: u64,
+    pub(super) trans_id: u64,
     /// Output port.
-    pub port: usize,
+    pub(super) port: usize,
     /// Why.
-    pub code: Code,
+    pub(super) code: Code,
     /// Who or what, in words.
-    pub reason: String,
+    pub(super) reason: String,
 }
 
 /// What a message of the flow is to the ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Settled {
+pub(super) enum Settled {
     /// The terminal event of its id and port; microseconds since the feed.
     Terminal(u64),
     /// Its id is open, but its port had its event.
@@ -46,7 +46,7 @@ pub enum Settled {
 
 /// Why an id was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub(super) enum Refused {
     /// `max_open` ids are open.
     Full,
     /// This id is open already.
@@ -76,7 +76,7 @@ pub struct LedgerCounts {
 
 /// The ledger.
 #[derive(Debug)]
-pub struct Ledger {
+pub(super) struct Ledger {
     open: HashMap<u64, Open>,
     deadlines: BTreeSet<(MonoTime, u64)>,
     ready: VecDeque<Answer>,
@@ -84,13 +84,13 @@ pub struct Ledger {
     all_ports: u64,
     last: u64,
     /// Counts.
-    pub counts: LedgerCounts,
+    pub(super) counts: LedgerCounts,
 }
 
 impl Ledger {
     /// A ledger for `ports` output ports and at most `max_open` open ids.
     #[must_use]
-    pub fn new(ports: usize, max_open: usize) -> Ledger {
+    pub(super) fn new(ports: usize, max_open: usize) -> Ledger {
         let all_ports = if ports >= PORTS_MAX { u64::MAX } else { (1 << ports) - 1 };
         Ledger {
             open: HashMap::with_capacity(max_open),
@@ -105,18 +105,18 @@ impl Ledger {
 
     /// Room for another id.
     #[must_use]
-    pub fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.open.len() < self.max_open
     }
 
     /// Number of open ids.
     #[must_use]
-    pub fn open_count(&self) -> usize {
+    pub(super) fn open_count(&self) -> usize {
         self.open.len()
     }
 
     /// Ids that are open.
-    pub fn open_ids(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn open_ids(&self) -> impl Iterator<Item = u64> + '_ {
         self.open.keys().copied()
     }
 
@@ -124,7 +124,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn open(
+    pub(super) fn open(
         &mut self,
         custom: Option<u64>,
         now: MonoTime,
@@ -153,7 +153,7 @@ impl Ledger {
     }
 
     /// Takes back an id that was opened and then not fed.
-    pub fn withdraw(&mut self, id: u64) {
+    pub(super) fn withdraw(&mut self, id: u64) {
         if let Some(open) = self.open.remove(&id) {
             self.forget_deadline(id, open.deadline);
             self.counts.fed -= 1;
@@ -167,7 +167,7 @@ impl Ledger {
     }
 
     /// A message of `id` came out of output `port`.
-    pub fn settle(&mut self, id: u64, port: usize, now: MonoTime) -> Settled {
+    pub(super) fn settle(&mut self, id: u64, port: usize, now: MonoTime) -> Settled {
         let bit = 1u64.checked_shl(u32::try_from(port).unwrap_or(64)).unwrap_or(0);
         let Some(open) = self.open.get_mut(&id) else {
             self.counts.late += 1;
@@ -189,7 +189,7 @@ impl Ledger {
     }
 
     /// Answers every port of `id` that is still open; false when it is not open.
-    pub fn answer(&mut self, id: u64, code: Code, reason: &str) -> bool {
+    pub(super) fn answer(&mut self, id: u64, code: Code, reason: &str) -> bool {
         let Some(open) = self.open.remove(&id) else { return false };
         self.forget_deadline(id, open.deadline);
         self.counts.closed += 1;
@@ -200,7 +200,7 @@ impl Ledger {
     }
 
     /// Answers every open id.
-    pub fn answer_all(&mut self, code: Code, reason: &str) {
+    pub(super) fn answer_all(&mut self, code: Code, reason: &str) {
         let mut ids: Vec<u64> = self.open.keys().copied().collect();
         ids.sort_unstable();
         for id in ids {
@@ -209,7 +209,7 @@ impl Ledger {
     }
 
     /// Answers ids whose deadline has come.
-    pub fn expire(&mut self, now: MonoTime) {
+    pub(super) fn expire(&mut self, now: MonoTime) {
         while let Some((deadline, id)) = self.deadlines.first().copied().filter(|d| d.0 <= now) {
             self.deadlines.remove(&(deadline, id));
             self.counts.expired += 1;
@@ -219,18 +219,18 @@ impl Ledger {
 
     /// The next deadline of an open id.
     #[must_use]
-    pub fn next_deadline(&self) -> Option<MonoTime> {
+    pub(super) fn next_deadline(&self) -> Option<MonoTime> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
     /// The next answer made here.
-    pub fn take_answer(&mut self) -> Option<Answer> {
+    pub(super) fn take_answer(&mut self) -> Option<Answer> {
         self.ready.pop_front()
     }
 
     /// True when an answer waits to be fetched.
     #[must_use]
-    pub fn has_answer(&self) -> bool {
+    pub(super) fn has_answer(&self) -> bool {
         !self.ready.is_empty()
     }
 }
@@ -279,7 +279,10 @@ mod tests {
         ledger.expire(NOW.add_ms(4));
         assert!(!ledger.has_answer());
         ledger.expire(NOW.add_ms(5));
-        assert_eq!(ledger.take_answer().map(|a| (a.trans_id, a.code)), Some((second, Code::DEADLINE)));
+        assert_eq!(
+            ledger.take_answer().map(|a| (a.trans_id, a.code)),
+            Some((second, Code::DEADLINE))
+        );
         assert_eq!(ledger.settle(first, 0, NOW.add_ms(6)), Settled::Terminal(6000));
         assert_eq!(ledger.next_deadline(), None);
         assert_eq!(ledger.open_count(), 0);

@@ -1,0 +1,176 @@
+//! Fetching: the session's answers first, then the output queues, port after port in turn.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use executor_core::error::{Code, DequeueError, QueueError};
+use executor_core::owner::{QueueId, SlotId};
+use executor_core::pool::Worker;
+use executor_core::queue::Consumer;
+use executor_rt::port;
+use executor_rt::waiter::{Waited, Waiter, ring};
+use sys::clock::MonoTime;
+
+use super::ledger::{Answer, Settled};
+use super::message::{Event, Failure, Output};
+use super::{Ended, Shared, lock};
+use crate::deploy::group::{WAITER_FEED, WAITER_FETCH};
+use crate::plan::DeployPlan;
+
+/// Why there is no event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// Nothing before the deadline.
+    TimedOut,
+    /// The session ended and everything was fetched.
+    Ended(Ended),
+}
+
+impl FetchError {
+    /// The code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            FetchError::TimedOut => Code::QUEUE_EMPTY,
+            FetchError::Ended(ended) => ended.code,
+        }
+    }
+}
+
+impl std::fmt::Display for FetchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FetchError::TimedOut => f.write_str("no event before the deadline"),
+            FetchError::Ended(ended) => write!(f, "the session has ended: {}", ended.reason),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {}
+
+/// The fetching half of a session: one worker, one consumer an output port.
+pub(super) struct FetchSide {
+    worker: Worker<'static>,
+    waiter: Waiter<'static>,
+    ports: Vec<Consumer<'static>>,
+    next: usize,
+}
+
+impl FetchSide {
+    pub(super) fn open(
+        plan: &DeployPlan,
+        worker: Worker<'static>,
+    ) -> Result<FetchSide, QueueError> {
+        let waiter = Waiter::new(&worker.memory, SlotId(0), WAITER_FETCH);
+        let waiter = waiter.ok_or(QueueError::Invalid)?;
+        let ports = plan.host.outputs.iter();
+        let ports = ports.map(|output| Consumer::open(&worker, QueueId(output.queue)));
+        let ports = ports.collect::<Result<_, _>>()?;
+        Ok(FetchSide { worker, waiter, ports, next: 0 })
+    }
+}
+
+/// The host's waiters that feed and fetch sleep on.
+pub(super) fn host_waiters(shared: &Shared) -> impl Iterator<Item = Waiter<'static>> + use<> {
+    let memory = shared.attached.group.memory;
+    [WAITER_FETCH, WAITER_FEED].into_iter().filter_map(move |i| Waiter::new(&memory, SlotId(0), i))
+}
+
+pub(super) fn fetch(shared: &Arc<Shared>, deadline: Option<MonoTime>) -> Result<Event, FetchError> {
+    let mut side = lock(&shared.fetch);
+    loop {
+        if let Some(answer) = lock(&shared.ledger).take_answer() {
+            shared.room.notify_one();
+            return Ok(answered(answer));
+        }
+        if let Some(event) = poll(shared, &mut side) {
+            return Ok(event);
+        }
+        if let Some(ended) = lock(&shared.ended).clone()
+            && !lock(&shared.ledger).has_answer()
+        {
+            return Err(FetchError::Ended(ended));
+        }
+        let next = lock(&shared.ledger).next_deadline();
+        let until = [deadline, next].into_iter().flatten().min();
+        let memory = side.worker.memory;
+        let FetchSide { ports, waiter, .. } = &mut *side;
+        let waited = waiter.wait(
+            until,
+            || {},
+            || {
+                ports.iter_mut().any(|port| port.has_message(&memory))
+                    || lock(&shared.ledger).has_answer()
+                    || lock(&shared.ended).is_some()
+            },
+        );
+        if waited == Waited::TimedOut {
+            let now = MonoTime::now();
+            lock(&shared.ledger).expire(now);
+            if deadline.is_some_and(|deadline| deadline <= now)
+                && !lock(&shared.ledger).has_answer()
+            {
+                return poll(shared, &mut side).ok_or(FetchError::TimedOut);
+            }
+        }
+    }
+}
+
+fn answered(answer: Answer) -> Event {
+    let failure = Failure { code: answer.code, node: None, reason: answer.reason };
+    Event { trans_id: answer.trans_id, port: answer.port, micros: 0, outcome: Err(failure) }
+}
+
+/// The next terminal event in the queues; late messages and duplicates are dropped and counted.
+fn poll(shared: &Arc<Shared>, side: &mut FetchSide) -> Option<Event> {
+    let count = side.ports.len();
+    for step in 0..count {
+        let port_index = (side.next + step) % count;
+        loop {
+            let consumer = side.ports.get_mut(port_index)?;
+            let mbuf = match consumer.dequeue(&mut side.worker) {
+                Ok((mbuf, wakes)) => {
+                    ring(&side.worker.memory, wakes);
+                    mbuf
+                }
+                Err(DequeueError::Fault) => continue,
+                Err(DequeueError::Busy) => {
+                    std::thread::yield_now();
+                    continue;
+                }
+                Err(_) => break,
+            };
+            let info = side.worker.of(&mbuf).msg_info();
+            let settled = lock(&shared.ledger).settle(info.trans_id, port_index, MonoTime::now());
+            let Settled::Terminal(micros) = settled else {
+                port::free(&mut side.worker, mbuf);
+                continue;
+            };
+            side.next = port_index + 1;
+            shared.room.notify_one();
+            let trans_id = info.trans_id;
+            let outcome = if info.ret_code == 0 {
+                shared.outputs_out.fetch_add(1, Ordering::AcqRel);
+                Ok(Output::new(Arc::clone(shared), mbuf, info))
+            } else {
+                port::free(&mut side.worker, mbuf);
+                Err(coded(shared, &info))
+            };
+            return Some(Event { trans_id, port: port_index, micros, outcome });
+        }
+    }
+    None
+}
+
+/// A ret_code that came through the flow; `worker_id` names the slot that set it, where a runtime did.
+fn coded(shared: &Shared, info: &executor_core::abi::MsgInfo) -> Failure {
+    let code = Code::from_ret_code(info.ret_code);
+    let slot = u32::try_from(info.worker_id).ok();
+    let node = slot.and_then(|slot| shared.plan.executor(slot)).map(|e| e.label.clone());
+    let reason = match code.name() {
+        Some(_) => code.text().to_owned(),
+        None => "a code of the function".to_owned(),
+    };
+    Failure { code, node, reason }
+}

@@ -1,0 +1,314 @@
+//! A running flow: feed, fetch, cancel, close.
+//!
+//! ```text
+//! feed ──► ledger.open ──► host partition ──► queues ──► executors ──► queues ──► fetch ──► ledger.settle
+//!                               watch threads: supervisor's pidfd; StatusCtl (deaths, sweeps, failures)
+//! ```
+//! Invariants: H1 each (trans_id, output port) ends in exactly one [`Event`]. H2 feed hands everything back on
+//! failure: no id is half fed. H3 nothing here is on the path between executors: a stopped host stops nothing.
+//!
+//! | dies | effect |
+//! |---|---|
+//! | executor | swept and restarted by the supervisor; what its successor can't answer is answered here after the sweep |
+//! | supervisor or watcher | every open id is answered SUPERVISOR_DIED; further feeds are refused |
+//! | host | the supervisor ends everything |
+
+mod feed;
+mod fetch;
+mod ledger;
+mod message;
+mod watch;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use executor_core::error::{AttachError, Code};
+use executor_core::inspect::{self, Usage};
+use executor_core::mbuf::Mbuf;
+use executor_core::pool::Worker;
+use executor_core::queue::QueueInfo;
+use executor_rt::attach::{Attached, Failure as GroupFailure};
+use executor_rt::plan::command;
+use executor_rt::{payload, port};
+use sys::clock::MonoTime;
+use sys::doorbell::EventFd;
+use sys::poll::{Events, PollFd};
+use sys::signal::Signal;
+
+pub use feed::{FeedError, FeedReason};
+pub use fetch::FetchError;
+pub use ledger::LedgerCounts;
+pub use message::{Event, Failure, Feed, Output, Tensor};
+
+use crate::deploy::group::group_error;
+use crate::deploy::launch::Launched;
+use crate::error::DeployError;
+use crate::plan::DeployPlan;
+use ledger::Ledger;
+
+/// Why a session no longer runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// NODE_FAILED, SUPERVISOR_DIED or SESSION_CLOSED.
+    pub code: Code,
+    /// In words.
+    pub reason: String,
+}
+
+pub(crate) struct Shared {
+    pub(crate) attached: &'static Attached,
+    pub(crate) plan: DeployPlan,
+    ledger: Mutex<Ledger>,
+    room: Condvar,
+    feed: Mutex<feed::FeedSide>,
+    fetch: Mutex<fetch::FetchSide>,
+    spare: Mutex<Worker<'static>>,
+    ended: Mutex<Option<Ended>>,
+    launched: Launched,
+    stop: EventFd,
+    closing: AtomicBool,
+    restarts: AtomicU64,
+    outputs_out: AtomicU64,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("flow", &self.plan.name).finish_non_exhaustive()
+    }
+}
+
+/// Locks also after a panic of another thread: the data is consistent at every unlock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn payload<'a>(&'a self, mbuf: &'a Mbuf) -> &'a [u8] {
+        self.attached.group.memory.mbuf(mbuf).map_or(&[], |access| payload::bytes_of(access, mbuf))
+    }
+
+    fn give_back(&self, mbuf: Mbuf) {
+        port::free(&mut lock(&self.spare), mbuf);
+        self.outputs_out.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Answers every open id and refuses further feeds; the first reason stays.
+    fn end(&self, code: Code, reason: &str) {
+        lock(&self.ended).get_or_insert_with(|| Ended { code, reason: reason.to_owned() });
+        lock(&self.ledger).answer_all(code, reason);
+        self.wake();
+    }
+
+    /// Wakes feed and fetch, so that they look at the ledger again.
+    fn wake(&self) {
+        self.room.notify_all();
+        for waiter in fetch::host_waiters(self) {
+            waiter.kick();
+        }
+    }
+}
+
+/// Counts of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// The ledger's.
+    pub ledger: LedgerCounts,
+    /// Ids open now.
+    pub open: usize,
+    /// Restarts of all nodes.
+    pub restarts: u64,
+}
+
+/// Counters of one executor, as it publishes them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeCounts {
+    /// Label of the executor.
+    pub label: String,
+    /// Node.
+    pub node: String,
+    /// Process id as the host sees it.
+    pub pid: u32,
+    /// Restarts.
+    pub restarts: u32,
+    /// Input sets done.
+    pub processed: u64,
+    /// Nanoseconds inside the function (0 unless deployed with `timing`).
+    pub user_ns: u64,
+    /// malloc-family calls: before seal, by the runtime after it, in user code after it.
+    pub allocations: (u64, u64, u64),
+    /// Payload bytes the runtime copied.
+    pub bytes_copied: u64,
+    /// Answers with a code.
+    pub coded: u64,
+}
+
+/// A running flow. `Sync`: one thread may feed while another fetches.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+    watchers: Vec<JoinHandle<()>>,
+}
+
+impl Session {
+    pub(crate) fn new(
+        plan: DeployPlan,
+        attached: &'static Attached,
+        spare: Worker<'static>,
+        launched: Launched,
+    ) -> Result<Session, DeployError> {
+        let group = |error: AttachError| group_error(&plan, GroupFailure::Attach(error));
+        let feeder = attached.worker(0, 1).map_err(group)?;
+        let fetcher = attached.worker(1, 1).map_err(group)?;
+        let queue = |_| group(AttachError::Slot);
+        let feed = feed::FeedSide::open(&plan, feeder).map_err(queue)?;
+        let fetch = fetch::FetchSide::open(&plan, fetcher).map_err(queue)?;
+        let stop = EventFd::new().map_err(|e| group_error(&plan, GroupFailure::Sys(e)))?;
+        let max_open = usize::try_from(plan.session.max_open).unwrap_or(usize::MAX);
+        let shared = Arc::new(Shared {
+            attached,
+            ledger: Mutex::new(Ledger::new(plan.host.outputs.len(), max_open.max(1))),
+            room: Condvar::new(),
+            feed: Mutex::new(feed),
+            fetch: Mutex::new(fetch),
+            spare: Mutex::new(spare),
+            ended: Mutex::new(None),
+            launched,
+            stop,
+            closing: AtomicBool::new(false),
+            restarts: AtomicU64::new(0),
+            outputs_out: AtomicU64::new(0),
+            plan,
+        });
+        let watchers = watch::start(&shared);
+        Ok(Session { shared, watchers })
+    }
+
+    /// Feeds one transaction; its id. Waits for room (open ids, blocks, queues) until `deadline`, for ever
+    /// with `None`.
+    ///
+    /// # Errors
+    /// [`FeedError`] hands the feed back with the reason.
+    pub fn feed(&self, feed: Feed, deadline: Option<MonoTime>) -> Result<u64, FeedError> {
+        feed::feed(&self.shared, feed, deadline)
+    }
+
+    /// The next terminal event of any id and port. Waits until `deadline`, for ever with `None`. One thread
+    /// fetches at a time; a second one waits for its turn.
+    ///
+    /// # Errors
+    /// [`FetchError::TimedOut`] exactly at the deadline; [`FetchError::Ended`] when the session has ended and
+    /// every event was fetched.
+    pub fn fetch(&self, deadline: Option<MonoTime>) -> Result<Event, FetchError> {
+        fetch::fetch(&self.shared, deadline)
+    }
+
+    /// Cancels an open id: its ports are answered CANCELLED and whatever still arrives is dropped and counted.
+    /// False when it is not open.
+    #[must_use]
+    pub fn cancel(&self, trans_id: u64) -> bool {
+        let mut ledger = lock(&self.shared.ledger);
+        let open = ledger.answer(trans_id, Code::CANCELLED, "cancelled by the user");
+        ledger.counts.cancelled += u64::from(open);
+        drop(ledger);
+        self.shared.wake();
+        open
+    }
+
+    /// The plan it was deployed from.
+    #[must_use]
+    pub fn plan(&self) -> &DeployPlan {
+        &self.shared.plan
+    }
+
+    /// Counts now.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let ledger = lock(&self.shared.ledger);
+        let restarts = self.shared.restarts.load(Ordering::Relaxed);
+        Counts { ledger: ledger.counts, open: ledger.open_count(), restarts }
+    }
+
+    /// Why the session ended by itself, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        lock(&self.shared.ended).clone()
+    }
+
+    /// Mbufs of the whole group in use.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        inspect::usage(&self.shared.attached.group)
+    }
+
+    /// Every live mbuf with its holder.
+    pub fn held(&self) -> impl Iterator<Item = inspect::Held> + use<> {
+        inspect::held(&self.shared.attached.group)
+    }
+
+    /// Counters of every queue, in plan order.
+    #[must_use]
+    pub fn queues(&self) -> Vec<QueueInfo> {
+        let memory = self.shared.attached.group.memory;
+        let queues = self.shared.plan.queues.iter();
+        queues
+            .filter_map(|q| memory.query_queue(executor_core::owner::QueueId(q.id)).ok())
+            .collect()
+    }
+
+    /// Counters of every executor.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeCounts> {
+        let executors = self.shared.plan.executors.iter();
+        executors.filter_map(|executor| watch::node_counts(&self.shared, executor)).collect()
+    }
+
+    /// Process ids of the watcher and the supervisor's children live in [`NodeCounts::pid`]; this is the
+    /// watcher's.
+    #[must_use]
+    pub fn watcher_pid(&self) -> u32 {
+        self.shared.launched.watcher.pid
+    }
+
+    /// Descriptors of the stdout and stderr logs of executor number `index` in plan order, while the session
+    /// lives.
+    #[must_use]
+    pub fn logs(&self, index: usize) -> Option<(&std::os::fd::OwnedFd, &std::os::fd::OwnedFd)> {
+        self.shared.launched.files.get(index).map(|files| (&files.stdout, &files.stderr))
+    }
+
+    /// Ends the flow: executors finish what they hold (at most 10 s), open ids are answered SESSION_CLOSED.
+    pub fn close(mut self) {
+        self.shut_down(15_000);
+    }
+
+    fn shut_down(&mut self, patience_ms: u64) {
+        if self.shared.closing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let launched = &self.shared.launched;
+        let _ = sys::socket::send(&launched.command, &[command::STOP]);
+        let deadline = MonoTime::now().add_ms(patience_ms);
+        let mut fds = [PollFd::new(&launched.watcher.pidfd, Events::IN)];
+        if !matches!(sys::poll::poll(&mut fds, Some(deadline)), Ok(1..)) {
+            let _ = launched.watcher.pidfd.signal(Signal::KILL);
+        }
+        let _ = launched.watcher.pidfd.wait_end();
+        self.shared.end(Code::SESSION_CLOSED, "the session was closed");
+        self.shared.stop.ring();
+        watch::nudge(&self.shared);
+        for thread in self.watchers.drain(..) {
+            let _ = thread.join();
+        }
+        if self.shared.outputs_out.load(Ordering::Acquire) == 0 {
+            // Nobody holds an output any more, and nobody can fetch another one.
+            let _ = self.shared.attached.retire();
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shut_down(2_000);
+    }
+}
