@@ -44,4 +44,6 @@ pub use graph::{
     QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, WritableInputs,
 };
 pub use plan::{DeployPlan, Limits};
+pub use sys::clock::MonoTime;
+
 pub use session::{Event, Failure, Feed, FeedError, FetchError, Output, Session, Tensor};

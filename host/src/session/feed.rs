@@ -23,7 +23,7 @@ use crate::plan::{DeployPlan, OutputPlan};
 #[derive(Debug)]
 pub struct FeedError {
     /// Everything comes back.
-    pub feed: Feed,
+    pub feed: Box<Feed>,
     /// Why.
     pub reason: FeedReason,
 }
@@ -109,7 +109,7 @@ pub(super) fn feed(
 ) -> Result<u64, FeedError> {
     match try_feed(shared, &feed, deadline) {
         Ok(id) => Ok(id),
-        Err(reason) => Err(FeedError { feed, reason }),
+        Err(reason) => Err(FeedError { feed: Box::new(feed), reason }),
     }
 }
 
