@@ -23,6 +23,13 @@ pub const ENV_HOST_PIDFD: &str = "DFLOW_HOST_PIDFD";
 /// Environment: descriptor of the command socket (supervisor).
 pub const ENV_COMMAND_FD: &str = "DFLOW_COMMAND_FD";
 
+/// Name of the supervisor's process in `/proc/<pid>/comm`, by which tools find it (at most 15 bytes).
+pub const SUPERVISOR_COMM: &str = "dflow-super";
+/// Name of the watcher's process in `/proc/<pid>/comm`.
+pub const WATCHER_COMM: &str = "dflow-watcher";
+/// The one argument that makes the supervisor's program the watcher.
+pub const WATCHER_ARGUMENT: &str = "--watcher";
+
 /// When a process that ended is started again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -47,7 +54,7 @@ pub struct Restart {
     pub backoff_ms: u64,
     /// Longest wait, milliseconds.
     pub backoff_max_ms: u64,
-    /// A process that lived this long is a fresh start for `max` and back-off, milliseconds.
+    /// A process that lived this long is a fresh start for `max` and back-off, milliseconds. 0 = none is.
     pub window_ms: u64,
 }
 
@@ -92,11 +99,11 @@ pub struct SupervisorPlan {
     pub flow: String,
     /// Executors, in start order.
     pub nodes: Vec<NodePlan>,
-    /// A holder of a queue's lock without progress for this long is killed, milliseconds.
+    /// A holder of a queue's lock without progress for this long is killed, milliseconds. 0 = no limit.
     pub lock_stall_ms: u64,
     /// Use a PID namespace where permitted.
     pub namespace: bool,
-    /// Bytes that each log keeps.
+    /// Bytes that each log keeps. 0 = all of them.
     pub log_keep_bytes: u64,
     /// Log descriptors, kept open for tools and trimmed.
     pub log_fds: Vec<i32>,
@@ -114,6 +121,18 @@ impl SupervisorPlan {
 pub mod command {
     /// End all executors (SIGTERM, then SIGKILL after 10 s) and exit.
     pub const STOP: u8 = 1;
+}
+
+/// `SlotStatus::exit_kind` values.
+pub mod exit_kind {
+    /// No process of this slot has ended.
+    pub const NONE: u32 = 0;
+    /// It exited; `exit_value` is its exit code, 127 when it could not be started.
+    pub const EXITED: u32 = 1;
+    /// A signal ended it; `exit_value` is the signal's number.
+    pub const SIGNALLED: u32 = 2;
+    /// The supervisor killed it because it was not ready in time or made no progress.
+    pub const STALLED: u32 = 3;
 }
 
 /// `StatusCtl::phase` values.
