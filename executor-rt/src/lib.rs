@@ -5,6 +5,7 @@
 //! | [`attach`] | create a memory group, attach this process to one |
 //! | [`waiter`], [`port`] | sleeping and ringing; alloc, enqueue, dequeue with a deadline |
 //! | [`plan`] | what the host tells the supervisor |
+//! | [`bridge`] | queue readiness as an eventfd |
 //! | [`payload`] | payload bytes as slices |
 //! | [`argv`] | command lines of the built-in executors and of `udf-executor` |
 //! | [`exit`] | one table from codes to process exit codes |
@@ -18,6 +19,7 @@
 
 pub mod argv;
 pub mod attach;
+pub mod bridge;
 pub mod exit;
 pub mod interpose;
 pub mod log;

@@ -63,6 +63,12 @@ impl<'g> Waiter<'g> {
         Some(Waiter { ctl: memory.waiter(id)?, slot, index, spin: 0 })
     }
 
+    /// The words of this waiter.
+    #[must_use]
+    pub fn ctl(&self) -> &'g WaiterCtl {
+        self.ctl
+    }
+
     /// Number of this waiter in its slot.
     #[must_use]
     pub fn index(&self) -> u32 {
