@@ -14,7 +14,7 @@
 use core::ptr::NonNull;
 
 use crate::abi::ABI_VERSION;
-use crate::abi::control::{BlockDesc, Header, MAGIC, MAX_SLOTS, PoolDesc, SlotDesc};
+use crate::abi::control::{BlockDesc, Header, MAGIC, SLOTS_MAX, PoolDesc, SlotDesc};
 use crate::error::AttachError;
 use crate::layout::{ConfigError, Counts, GroupConfig, Layout, block_stride, partition_len};
 use crate::owner::{SlotId, WaiterId};
@@ -178,7 +178,7 @@ pub fn check_header(header: &Header, len: u64) -> Result<Layout, AttachError> {
         pools: header.pools,
     };
     let limits = [
-        (counts.slots, MAX_SLOTS as u32),
+        (counts.slots, SLOTS_MAX),
         (counts.workers, 256),
         (counts.lanes, 4096),
         (counts.heads, 65_536),
@@ -304,6 +304,6 @@ impl<'g> Group<'g> {
     /// The waiter number `index` of `slot`.
     #[must_use]
     pub fn waiter_id(&self, slot: SlotId, index: u32) -> WaiterId {
-        WaiterId(slot.0 * crate::abi::control::WAITERS as u32 + index)
+        WaiterId(slot.0 * crate::abi::control::WAITERS + index)
     }
 }

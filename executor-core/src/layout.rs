@@ -168,7 +168,7 @@ impl Layout {
         let shared =
             page_up(status + size_of::<StatusCtl>() as u64 + size::<SlotStatus>(counts.slots));
         let waiters = shared + size::<QueueCtl>(counts.queues);
-        let slot_shared = waiters + size::<WaiterCtl>(counts.slots) * WAITERS as u64;
+        let slot_shared = waiters + size::<WaiterCtl>(counts.slots) * u64::from(WAITERS);
         let entries = slot_shared + size::<SlotShared>(counts.slots);
         let private = page_up(entries + size::<Entry>(counts.entries));
         let private_stride = page_up(Self::ring_offset(&counts) + u64::from(counts.ring_words) * 8);

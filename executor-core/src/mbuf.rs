@@ -8,7 +8,7 @@
 
 use crate::abi::MsgInfo;
 use crate::abi::control::Entry;
-use crate::abi::head::{EOS_OFFSET, EOS_VALUE, HEAD_SIZE, HEAD_WORDS, MSG_INFO_OFFSET};
+use crate::abi::head::{EOS_OFFSET, EOS_VALUE, HEAD_SIZE, LINE_WORDS, MSG_INFO_OFFSET};
 use crate::primitive::Ordering;
 use crate::region::{BlockSpan, Memory};
 
@@ -102,7 +102,7 @@ impl Marks {
 
 /// Words of the head line `line`.
 fn line_words(line: usize) -> core::ops::Range<usize> {
-    line * 8..line * 8 + 8
+    line * LINE_WORDS..line * LINE_WORDS + LINE_WORDS
 }
 
 const MSG_INFO_LINE: usize = MSG_INFO_OFFSET / 64;
@@ -312,8 +312,6 @@ impl MbufRef<'_> {
         self.entry.marks().chained() + 1
     }
 }
-
-static_assertions::const_assert_eq!(HEAD_WORDS, 32);
 
 #[cfg(test)]
 mod tests {

@@ -198,7 +198,7 @@ mod mapped {
                 queues: unsafe { table::<QueueCtl>(base, layout.shared, c.queues) },
                 // SAFETY: R1, atomics only.
                 waiters: unsafe {
-                    table::<WaiterCtl>(base, layout.waiters, c.slots * WAITERS as u32)
+                    table::<WaiterCtl>(base, layout.waiters, c.slots * WAITERS)
                 },
                 // SAFETY: R1, atomics only.
                 slot_shared: unsafe { table::<SlotShared>(base, layout.slot_shared, c.slots) },
@@ -237,17 +237,34 @@ mod modelled {
 
     use super::{Arena, Layout, Memory, NonNull, Private, PrivatePart};
     use crate::abi::control::WAITERS;
+    use std::any::Any;
     use std::boxed::Box;
+    use std::cell::RefCell;
     use std::vec::Vec;
 
-    fn leak<T: Default>(count: u32) -> &'static [T] {
-        Box::leak((0..count).map(|_| T::default()).collect::<Vec<T>>().into_boxed_slice())
+    std::thread_local! {
+        /// What the present execution of this thread's model works on; freed when the next one begins.
+        static KEPT: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn keep<T: 'static>(rows: Vec<T>) -> &'static [T] {
+        let rows = rows.into_boxed_slice();
+        let slice: *const [T] = &raw const *rows;
+        KEPT.with(|kept| kept.borrow_mut().push(Box::new(rows)));
+        // SAFETY: the box is freed by the next `modelled` on this OS thread, when the execution that uses
+        // this reference is over (loom runs all threads of a model on one OS thread).
+        unsafe { &*slice }
+    }
+
+    fn leak<T: Default + 'static>(count: u32) -> &'static [T] {
+        keep((0..count).map(|_| T::default()).collect())
     }
 
     impl Memory<'static> {
-        /// A group's memory out of leaked loom objects; a model run is short.
+        /// A group's memory out of loom objects that live until the next call on this OS thread.
         #[must_use]
         pub fn modelled(layout: Layout, tables: &crate::group::Tables) -> Self {
+            KEPT.with(|kept| kept.borrow_mut().clear());
             let c = layout.counts;
             let parts: Vec<PrivatePart<'static>> = (0..c.slots)
                 .map(|_| PrivatePart {
@@ -258,22 +275,19 @@ mod modelled {
                     ring: leak(c.ring_words),
                 })
                 .collect();
-            let arena: &'static mut [u8] = Box::leak(
-                std::vec![0u8; usize::try_from(layout.arena_len).expect("small")]
-                    .into_boxed_slice(),
-            );
+            let arena = keep(std::vec![0u8; usize::try_from(layout.arena_len).expect("small")]);
             Memory {
                 layout,
-                slot_descs: Box::leak(tables.slots.clone().into_boxed_slice()),
-                pools: Box::leak(tables.pools.clone().into_boxed_slice()),
-                blocks: Box::leak(tables.blocks.clone().into_boxed_slice()),
+                slot_descs: keep(tables.slots.clone()),
+                pools: keep(tables.pools.clone()),
+                blocks: keep(tables.blocks.clone()),
                 status: &leak(1)[0],
                 slot_status: leak(c.slots),
                 queues: leak(c.queues),
-                waiters: leak(c.slots * WAITERS as u32),
+                waiters: leak(c.slots * WAITERS),
                 slot_shared: leak(c.slots),
                 entries: leak(c.entries),
-                private: Private { parts: Box::leak(parts.into_boxed_slice()) },
+                private: Private { parts: keep(parts) },
                 arena: Arena { base: NonNull::from(arena).cast(), len: layout.arena_len },
             }
         }

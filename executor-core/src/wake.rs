@@ -128,8 +128,8 @@ impl<'g> Memory<'g> {
         }
         let waiting = shared.pool_waiting.swap(0, Ordering::AcqRel);
         kill_point!("pool waiters taken");
-        for index in (0..WAITERS as u32).filter(|index| waiting & 1 << index != 0) {
-            let id = WaiterId(slot * WAITERS as u32 + index);
+        for index in (0..WAITERS).filter(|index| waiting & 1 << index != 0) {
+            let id = WaiterId(slot * WAITERS + index);
             if self.waiter(id).is_some_and(Self::unpark) {
                 wakes.insert(id);
             }

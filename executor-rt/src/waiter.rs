@@ -57,7 +57,7 @@ impl<'g> Waiter<'g> {
     /// Waiter `index` of `slot`, `None` when out of range.
     #[must_use]
     pub fn new(memory: &Memory<'g>, slot: SlotId, index: u32) -> Option<Waiter<'g>> {
-        let waiters = u32::try_from(executor_core::abi::control::WAITERS).ok()?;
+        let waiters = executor_core::abi::control::WAITERS;
         let id = executor_core::owner::WaiterId(slot.0.checked_mul(waiters)?.checked_add(index)?);
         (index < waiters).then_some(())?;
         Some(Waiter { ctl: memory.waiter(id)?, slot, index, spin: 0 })

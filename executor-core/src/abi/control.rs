@@ -24,10 +24,15 @@ use crate::primitive::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DFLOWCTL");
 /// Most slots of a group (rights are 64-bit sets).
 pub const MAX_SLOTS: usize = 64;
-/// Most lanes of a queue: producer processes.
-pub const MAX_LANES: usize = 32;
+/// [`MAX_SLOTS`] as a slot number.
+pub const SLOTS_MAX: u32 = 64;
+/// Most lanes of a queue: producer processes. Models have two.
+pub const MAX_LANES: usize = if cfg!(loom) { 2 } else { 32 };
+/// [`MAX_LANES`] as a lane number.
+#[allow(clippy::cast_possible_truncation, reason = "a small constant")]
+pub const LANES_MAX: u32 = MAX_LANES as u32;
 /// Waiters of a slot: 0 the main loop, 1 a wait inside user code, others for user threads.
-pub const WAITERS: usize = 4;
+pub const WAITERS: u32 = if cfg!(loom) { 1 } else { 4 };
 /// Most mbufs of a chain, head included (device-runtime §2.2).
 pub const MAX_CHAIN: u32 = 128;
 /// Bytes of a queue name without the NUL.

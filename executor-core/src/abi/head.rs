@@ -13,8 +13,10 @@
 
 /// Bytes of a head.
 pub const HEAD_SIZE: usize = 256;
+/// 64-bit words of a 64-byte head line; in models one word stands for its line.
+pub const LINE_WORDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// 64-bit words of a head.
-pub const HEAD_WORDS: usize = 32;
+pub const HEAD_WORDS: usize = 4 * LINE_WORDS;
 /// Bytes of user data that GE and UDF know.
 pub const USER_DATA_SIZE: usize = 64;
 /// Bytes of user data through the ACL calls.
@@ -27,4 +29,5 @@ pub const EOS_VALUE: u8 = 0x5A;
 pub const MSG_INFO_OFFSET: usize = 192;
 
 static_assertions::const_assert_eq!(MSG_INFO_OFFSET + size_of::<super::MsgInfo>(), HEAD_SIZE);
+#[cfg(not(loom))]
 static_assertions::const_assert_eq!(HEAD_WORDS * 8, HEAD_SIZE);

@@ -159,6 +159,30 @@ impl<'g> Consumer<'g> {
     /// [`DequeueError`]; after `Fault` the bad entry was skipped and counted, and the next call goes on.
     #[inline]
     pub fn dequeue(&mut self, worker: &mut Worker<'g>) -> Result<(Mbuf, WakeSet), DequeueError> {
+        self.dequeue_marked(worker, (None, 0))
+    }
+
+    /// As [`Consumer::dequeue`], and marks the mbuf as input `port` of set `set` *before* the commit: a
+    /// process that dies right after it leaves an input that its successor adopts.
+    ///
+    /// # Errors
+    /// As [`Consumer::dequeue`].
+    #[inline]
+    pub fn dequeue_input(
+        &mut self,
+        worker: &mut Worker<'g>,
+        port: u32,
+        set: u64,
+    ) -> Result<(Mbuf, WakeSet), DequeueError> {
+        self.dequeue_marked(worker, (Some(port), set))
+    }
+
+    #[inline]
+    fn dequeue_marked(
+        &mut self,
+        worker: &mut Worker<'g>,
+        mark: (Option<u32>, u64),
+    ) -> Result<(Mbuf, WakeSet), DequeueError> {
         if self.ctl.generation.load(Ordering::Relaxed) != self.generation
             || self.ctl.state.load(Ordering::Relaxed) != state::ACTIVE
         {
@@ -168,15 +192,19 @@ impl<'g> Consumer<'g> {
             if !try_lock(&self.ctl.lock, worker.tag) {
                 return Err(DequeueError::Busy);
             }
-            let result = self.dequeue_now(worker);
+            let result = self.dequeue_now(worker, mark);
             unlock(&self.ctl.lock);
             return result;
         }
-        self.dequeue_now(worker)
+        self.dequeue_now(worker, mark)
     }
 
     #[inline]
-    fn dequeue_now(&mut self, worker: &mut Worker<'g>) -> Result<(Mbuf, WakeSet), DequeueError> {
+    fn dequeue_now(
+        &mut self,
+        worker: &mut Worker<'g>,
+        mark: (Option<u32>, u64),
+    ) -> Result<(Mbuf, WakeSet), DequeueError> {
         if !self.has_message(&worker.memory) {
             return Err(DequeueError::Empty);
         }
@@ -186,7 +214,7 @@ impl<'g> Consumer<'g> {
         let index = u32::try_from(at).unwrap_or(u32::MAX);
         let cell = lane.cell.head;
         let taken = if same_life(&worker.memory, entry, generation) {
-            take(worker, self.id, index, lane.head, entry, block, self.depth, || cell)
+            take(worker, self.id, index, lane.head, entry, block, self.depth, mark, || cell)
         } else {
             None
         };
@@ -212,8 +240,8 @@ impl<'g> Consumer<'g> {
         self.ctl.full_waiting.fetch_and(!(1 << lane), Ordering::AcqRel);
         kill_point!("full waiter taken");
         let Some(producer) = self.lanes.get(lane as usize).map(|l| l.producer) else { return };
-        for index in 0..WAITERS as u32 {
-            let id = WaiterId(producer * WAITERS as u32 + index);
+        for index in 0..WAITERS {
+            let id = WaiterId(producer * WAITERS + index);
             if memory.waiter(id).is_some_and(Memory::unpark) {
                 wakes.insert(id);
             }

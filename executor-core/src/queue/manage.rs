@@ -4,7 +4,7 @@
 //! producer's `lane_lock` (owner-tagged, broken by a sweep). The words of a lane are only ever written by
 //! their own slot, which zeroes them when the queue's generation changed (Q1).
 
-use crate::abi::control::{MAX_LANES, QUEUE_NAME_MAX, QueueCtl, WAITERS};
+use crate::abi::control::{LANES_MAX, QUEUE_NAME_MAX, QueueCtl, WAITERS};
 use crate::error::QueueError;
 use crate::owner::{QueueId, SlotId};
 use crate::pool::Worker;
@@ -103,7 +103,7 @@ impl<'g> Memory<'g> {
         if !named
             || !(2..=1 << 20).contains(&config.depth)
             || config.consumer.0 >= self.layout.counts.slots
-            || config.consumer_waiter >= WAITERS as u32
+            || config.consumer_waiter >= WAITERS
             || config.ready_bit > 63
         {
             return Err(QueueError::Invalid);
@@ -235,7 +235,7 @@ impl<'g> Memory<'g> {
     ) -> Result<(), QueueError> {
         let counts = self.layout.counts;
         let index = ctl.lane_count.load(Ordering::Acquire);
-        if index >= MAX_LANES as u32 {
+        if index >= LANES_MAX {
             return Err(QueueError::OverLimit);
         }
         let depth = ctl.depth.load(Ordering::Relaxed);

@@ -22,7 +22,7 @@ pub mod producer;
 
 use bitflags::bitflags;
 
-use crate::abi::control::{MAX_LANES, QueueCtl};
+use crate::abi::control::{LANES_MAX, QueueCtl};
 use crate::owner::SlotId;
 use crate::primitive::{AtomicU64, Ordering, kill_point};
 
@@ -187,7 +187,7 @@ impl QueueCtl {
 
     /// Places of the lanes in use, with their number.
     pub fn lane_places(&self) -> impl Iterator<Item = (u32, LanePlace)> + '_ {
-        let count = self.lane_count.load(Ordering::Acquire).min(MAX_LANES as u32);
+        let count = self.lane_count.load(Ordering::Acquire).min(LANES_MAX);
         (0..count).zip(&self.lanes).filter_map(|(index, word)| {
             LanePlace::from_word(word.load(Ordering::Acquire)).map(|place| (index, place))
         })

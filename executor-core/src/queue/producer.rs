@@ -11,7 +11,7 @@
 use crate::abi::control::{LaneCtl, QueueCtl, WAITERS};
 use crate::error::{EnqueueError, QueueError};
 use crate::journal::{self, Op, Record};
-use crate::mbuf::Mbuf;
+use crate::mbuf::{HeadWords, Mbuf};
 use crate::owner::{Owner, QueueId, WaiterId};
 use crate::pool::Worker;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence, kill_point};
@@ -125,7 +125,7 @@ impl<'g> Producer<'g> {
         }
         let heads = memory.head_cell(ctl, lane_index).ok_or(QueueError::Invalid)?;
         let consumer = ctl.consumer.load(Ordering::Acquire);
-        let index = ctl.consumer_waiter.load(Ordering::Relaxed).min(WAITERS as u32 - 1);
+        let index = ctl.consumer_waiter.load(Ordering::Relaxed).min(WAITERS - 1);
         let tail = lane.tail.load(Ordering::Relaxed);
         Ok(Producer {
             id,
@@ -138,7 +138,7 @@ impl<'g> Producer<'g> {
             depth,
             tail: if tail < 2 * depth { tail } else { 0 },
             seen_head: heads.load(generation, depth),
-            consumer: WaiterId(consumer.saturating_mul(WAITERS as u32).saturating_add(index)),
+            consumer: WaiterId(consumer.saturating_mul(WAITERS).saturating_add(index)),
             ready_mask: 1 << (ctl.ready_bit.load(Ordering::Relaxed) & 63),
             flags: ctl.queue_flags(),
             out: out.map_or(0, |n| (n + 1).min(255)),
@@ -280,7 +280,7 @@ impl<'g> Producer<'g> {
             let word = self.ring.get(at as usize).map_or(0, |w| w.load(Ordering::Acquire));
             let (entry, block, _) = ring_parts(word);
             let taken =
-                take(worker, self.id, self.lane_index, head, entry, block, self.depth, || {
+                take(worker, self.id, self.lane_index, head, entry, block, self.depth, (None, 0), || {
                     self.heads.head
                 });
             if let Some(mbuf) = taken {
@@ -305,7 +305,8 @@ pub(crate) fn bump(counter: &AtomicU64) {
 }
 
 /// Moves the entry at `head` from the queue to the worker and commits by advancing the head; `None` when
-/// the claim is impossible (the caller then skips it).
+/// the claim is impossible (the caller then skips it). `mark` replaces the input mark that the previous
+/// holder left, before the commit: a sweep trusts the marks of whatever the dead process held.
 #[inline]
 #[allow(clippy::too_many_arguments, reason = "the place of one message")]
 pub(crate) fn take<'g>(
@@ -316,6 +317,7 @@ pub(crate) fn take<'g>(
     entry_index: u32,
     block: u32,
     depth: u32,
+    mark: (Option<u32>, u64),
     cell: impl Fn() -> &'g AtomicU32,
 ) -> Option<Mbuf> {
     let entry = worker.memory.entries.get(entry_index as usize)?;
@@ -337,6 +339,8 @@ pub(crate) fn take<'g>(
     journal::open(worker.journal, &record);
     entry.owner.store(worker.tag, Ordering::Release);
     kill_point!("dequeue: owner");
+    entry.set.store(mark.1, Ordering::Relaxed);
+    entry.set_marks(entry.marks().with_port(mark.0));
     // SYNC: release, pairs with `HeadCell::load`: our read of the ring word is done. The commit (Q2).
     cell().store(advance(head, depth), Ordering::Release);
     kill_point!("dequeue: head");

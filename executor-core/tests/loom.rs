@@ -1,0 +1,24 @@
+//! Loom models of `executor-core`: every schedule of two or three threads up to a preemption bound.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p executor-core --release --test loom
+//! ```
+//! Bound 2; 3 with `DFLOW_LOOM_FULL=1`, which also runs the larger variants. The models execute the very code
+//! of the product over loom's atomics; `kill` lets a participant vanish at every point where a store of its
+//! could be its last.
+#![cfg(loom)]
+
+#[path = "loom/kill.rs"]
+mod kill;
+#[path = "loom/kill_pool.rs"]
+mod kill_pool;
+#[path = "loom/kill_queue.rs"]
+mod kill_queue;
+#[path = "loom/pool.rs"]
+mod pool;
+#[path = "loom/ring.rs"]
+mod ring;
+#[path = "loom/support.rs"]
+mod support;
+#[path = "loom/wake.rs"]
+mod wake;
