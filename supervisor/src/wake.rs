@@ -1,0 +1,92 @@
+//! What the supervisor sleeps on, in one `ppoll`.
+
+use std::os::fd::BorrowedFd;
+
+use sys::clock::MonoTime;
+use sys::errno::{Errno, Result};
+use sys::pidfd::PidFd;
+use sys::poll::{Events, PollFd, poll};
+use sys::signal::Signal;
+use sys::signalfd::SignalFd;
+use sys::socket;
+
+/// Descriptors that end or command the supervisor.
+#[derive(Debug)]
+pub(crate) struct Sources<'a> {
+    /// The host's pidfd.
+    pub(crate) host: BorrowedFd<'a>,
+    /// The watcher's pidfd; in a PID namespace its death is ours.
+    pub(crate) watcher: Option<PidFd>,
+    /// Commands; `None` after the host closed its end.
+    pub(crate) command: Option<BorrowedFd<'a>>,
+    /// SIGCHLD, SIGTERM and what a terminal sends.
+    pub(crate) signals: SignalFd,
+}
+
+/// Why the sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Woken {
+    /// Host or watcher are gone.
+    pub(crate) abandoned: bool,
+    /// The command socket has something.
+    pub(crate) command: bool,
+    /// A child may have changed, or a signal came.
+    pub(crate) children: bool,
+}
+
+impl Sources<'_> {
+    /// Sleeps until something happens or `deadline`.
+    ///
+    /// # Errors
+    /// Only for want of kernel memory or descriptors.
+    pub(crate) fn wait<'p>(
+        &'p self,
+        children: impl Iterator<Item = &'p PidFd>,
+        deadline: MonoTime,
+    ) -> Result<Woken> {
+        let mut fds = vec![
+            PollFd::from_borrowed(self.host, Events::IN),
+            PollFd::new(&self.signals, Events::IN),
+        ];
+        fds.extend(self.watcher.iter().map(|watcher| PollFd::new(watcher, Events::IN)));
+        let command = self.command.map(|fd| PollFd::from_borrowed(fd, Events::IN));
+        let fixed = fds.len();
+        fds.extend(command);
+        let first_child = fds.len();
+        fds.extend(children.map(|child| PollFd::new(child, Events::IN)));
+        match poll(&mut fds, Some(deadline)) {
+            Err(error) if error.errno != Errno::INTR => return Err(error),
+            Err(_) => return Ok(Woken { children: true, ..Woken::default() }),
+            Ok(_) => {}
+        }
+        let ready = |index: usize| fds.get(index).is_some_and(PollFd::is_ready);
+        Ok(Woken {
+            abandoned: ready(0) || (2..fixed).any(ready),
+            command: (fixed..first_child).any(ready),
+            children: ready(1) || (first_child..fds.len()).any(ready),
+        })
+    }
+
+    /// Takes pending signals; true when one asks to end. Those of a terminal are the host's
+    /// business.
+    pub(crate) fn drain_signals(&self) -> bool {
+        let mut end = false;
+        while let Ok(Some(received)) = self.signals.read() {
+            end |= received.signal == Signal::TERM;
+        }
+        end
+    }
+
+    /// Takes one command; a closed socket is not looked at again.
+    pub(crate) fn take_command(&mut self) -> Option<u8> {
+        let mut bytes = [0];
+        match socket::recv(self.command?, &mut bytes) {
+            Ok(1) => bytes.first().copied(),
+            Err(error) if matches!(error.errno, Errno::AGAIN | Errno::INTR) => None,
+            _ => {
+                self.command = None;
+                None
+            }
+        }
+    }
+}
