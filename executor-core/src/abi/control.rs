@@ -248,6 +248,9 @@ words! {
         pool_waiting: AtomicU64,
         /// 0, or the owner word of the worker that places lanes in this slot's private part.
         lane_lock: AtomicU64,
+        /// 0, or the process that was added to the group in this slot: process id in the high half, rights
+        /// below. Advisory; written by administrators of the group.
+        member: AtomicU64,
     }
 }
 
@@ -464,7 +467,7 @@ mod layout_asserts {
         head_cells = 640
     );
     layout!(WaiterCtl, 64, sequence = 0, parked = 4, ready = 8);
-    layout!(SlotShared, 64, pool_waiting = 0, lane_lock = 8);
+    layout!(SlotShared, 64, pool_waiting = 0, lane_lock = 8, member = 16);
     layout!(
         Entry,
         320,

@@ -55,6 +55,17 @@ pub struct QueueInfo {
     pub faults: u64,
 }
 
+/// The lane of one producer process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneInfo {
+    /// Number of the lane in its queue.
+    pub lane: u32,
+    /// Messages queued in it now.
+    pub size: u32,
+    /// Most messages it holds.
+    pub depth: u32,
+}
+
 impl QueueInfo {
     /// Neither empty nor full.
     pub const NORMAL: u32 = 0;
@@ -333,6 +344,32 @@ impl<'g> Memory<'g> {
             _ => QueueInfo::NORMAL,
         };
         Ok(info)
+    }
+
+    /// The lane of producer `slot`. Needs no right: counts only.
+    ///
+    /// # Errors
+    /// [`QueueError::Invalid`] for an unknown queue or a slot without a lane in it.
+    pub fn query_lane(&self, id: QueueId, slot: SlotId) -> Result<LaneInfo, QueueError> {
+        let ctl = self.active(id)?;
+        let depth = ctl.depth.load(Ordering::Relaxed);
+        let generation = ctl.generation.load(Ordering::Acquire);
+        let found = ctl.lane_places().find(|(_, place)| place.slot == slot.0);
+        let (index, place) = found.ok_or(QueueError::Invalid)?;
+        let (lane, _) = self.lane_parts(place, depth).ok_or(QueueError::Invalid)?;
+        let cell = self.head_cell(ctl, index).ok_or(QueueError::Invalid)?;
+        let opened = lane.generation.load(Ordering::Acquire) == generation;
+        let head = cell.load(generation, depth);
+        let tail = lane.tail.load(Ordering::Acquire).min(2 * depth - 1);
+        let size = if opened { distance(head, tail, depth).min(depth) } else { 0 };
+        Ok(LaneInfo { lane: index, size, depth })
+    }
+
+    /// As [`super::Producer::register_full_wait`], for a thread without the producer end.
+    pub fn register_lane_wait(&self, id: QueueId, lane: u32) {
+        if let Ok(ctl) = self.active(id) {
+            ctl.full_waiting.fetch_or(1 << (lane & 63), Ordering::AcqRel);
+        }
     }
 
     /// Empties the queue: every queued mbuf is freed and counted as dropped. The caller must hold the

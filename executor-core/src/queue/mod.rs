@@ -27,7 +27,7 @@ use crate::owner::SlotId;
 use crate::primitive::{AtomicU64, Ordering, kill_point};
 
 pub use consumer::{Consumer, Peeked};
-pub use manage::{QueueConfig, QueueInfo};
+pub use manage::{LaneInfo, QueueConfig, QueueInfo};
 pub use producer::{Producer, Rejected};
 
 bitflags! {

@@ -120,6 +120,10 @@ impl<'g> Producer<'g> {
                 word.store(0, Ordering::Relaxed);
             }
             lane.tail.store(0, Ordering::Relaxed);
+            // Another queue's counts may still stand here.
+            lane.enqueued.store(0, Ordering::Relaxed);
+            lane.full.store(0, Ordering::Relaxed);
+            lane.high_water.store(0, Ordering::Relaxed);
             // SYNC: release, pairs with `Consumer::open_lane`: an empty ring before it is read (Q1).
             lane.generation.store(generation, Ordering::Release);
         }
@@ -253,15 +257,35 @@ impl<'g> Producer<'g> {
 
     #[inline]
     fn wake_consumer(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
-        let Some(waiter) = memory.waiter(self.consumer) else { return };
         // SYNC: SeqCst fence, pairs with `wake::recheck`: the ring word before `ready` and `parked`.
         fence(Ordering::SeqCst);
+        if self.flags.intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE) {
+            self.wake_readers(memory, wakes);
+        } else {
+            self.wake_one(memory, self.consumer, wakes);
+        }
+    }
+
+    /// A shared end: whoever may read could be the one that sleeps.
+    fn wake_readers(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
+        let mut readers = self.ctl.read.load(Ordering::Acquire);
+        let index = self.consumer.0 % WAITERS;
+        while readers != 0 {
+            let slot = readers.trailing_zeros();
+            readers &= readers - 1;
+            self.wake_one(memory, WaiterId(slot * WAITERS + index), wakes);
+        }
+    }
+
+    #[inline]
+    fn wake_one(&self, memory: &Memory<'g>, id: WaiterId, wakes: &mut WakeSet) {
+        let Some(waiter) = memory.waiter(id) else { return };
         if waiter.ready.load(Ordering::Relaxed) & self.ready_mask == 0 {
             waiter.ready.fetch_or(self.ready_mask, Ordering::AcqRel);
             kill_point!("ready bit set");
         }
         if Memory::unpark(waiter) {
-            wakes.insert(self.consumer);
+            wakes.insert(id);
         }
     }
 
@@ -279,10 +303,17 @@ impl<'g> Producer<'g> {
             let at = if head < self.depth { head } else { head - self.depth };
             let word = self.ring.get(at as usize).map_or(0, |w| w.load(Ordering::Acquire));
             let (entry, block, _) = ring_parts(word);
-            let taken =
-                take(worker, self.id, self.lane_index, head, entry, block, self.depth, (None, 0), || {
-                    self.heads.head
-                });
+            let taken = take(
+                worker,
+                self.id,
+                self.lane_index,
+                head,
+                entry,
+                block,
+                self.depth,
+                (None, 0),
+                || self.heads.head,
+            );
             if let Some(mbuf) = taken {
                 let info = worker.of(&mbuf).msg_info();
                 self.ctl.count_drop(info.trans_id);
