@@ -36,7 +36,8 @@ impl Args {
     /// seconds; a figure takes at most a minute, ten times that with `--full`.
     #[must_use]
     pub fn plan(self) -> Plan {
-        Plan { blocks: if self.full { 1501 } else { 151 }, block_ms: 4 }
+        let times = if self.full { 10 } else { 1 };
+        Plan { blocks: 151 * times, block_ms: 4, budget_ms: 20_000 * times as u64 }
     }
 }
 

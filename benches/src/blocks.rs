@@ -31,6 +31,9 @@ pub struct Plan {
     pub blocks: usize,
     /// Wanted length of one block of one side.
     pub block_ms: u64,
+    /// After this long no further blocks are begun, once there are [`BLOCKS_MIN`]. A quiet machine
+    /// is done long before.
+    pub budget_ms: u64,
 }
 
 /// Samples of all sides, one per block.
@@ -90,7 +93,12 @@ pub fn interleave(plan: Plan, sides: &mut [Box<dyn Side>]) -> Result<Table, Fail
     }
     let mut table: Vec<(String, Vec<f64>)> =
         sides.iter().map(|side| (side.name().to_owned(), Vec::new())).collect();
-    for _ in 0..plan.blocks {
+    let started = Instant::now();
+    for block in 0..plan.blocks {
+        let spent = started.elapsed() > Duration::from_millis(plan.budget_ms);
+        if spent && block >= BLOCKS_MIN {
+            break;
+        }
         for (side, (rounds, (_, samples))) in
             sides.iter_mut().zip(rounds.iter().zip(table.iter_mut()))
         {
@@ -173,7 +181,7 @@ mod tests {
     #[test]
     fn blocks_alternate_and_ratios_are_paired() {
         let (log, mut sides) = sides([6.0, 3.0]);
-        let plan = Plan { blocks: BLOCKS_MIN, block_ms: 1 };
+        let plan = Plan { blocks: BLOCKS_MIN, block_ms: 1, budget_ms: 1000 };
         let table = interleave(plan, &mut sides).unwrap();
         let log = log.borrow();
         let measured = &log[log.len() - 2 * BLOCKS_MIN..];
@@ -184,15 +192,26 @@ mod tests {
     }
 
     #[test]
+    fn a_spent_budget_leaves_the_fewest_blocks() {
+        let (_, mut sides) = sides([6.0, 3.0]);
+        let plan = Plan { blocks: 2 * BLOCKS_MIN, block_ms: 1, budget_ms: 0 };
+        let table = interleave(plan, &mut sides).unwrap();
+        assert_eq!(table.samples("b").unwrap().len(), BLOCKS_MIN);
+    }
+
+    #[test]
     fn too_few_blocks_are_refused() {
         let (_, mut sides) = sides([1.0, 1.0]);
-        assert!(interleave(Plan { blocks: BLOCKS_MIN - 1, block_ms: 1 }, &mut sides).is_err());
+        assert!(
+            interleave(Plan { blocks: BLOCKS_MIN - 1, block_ms: 1, budget_ms: 1000 }, &mut sides)
+                .is_err()
+        );
     }
 
     #[test]
     fn a_side_without_time_is_named() {
         let (_, mut sides) = sides([1.0, 0.0]);
-        let plan = Plan { blocks: BLOCKS_MIN, block_ms: 1 };
+        let plan = Plan { blocks: BLOCKS_MIN, block_ms: 1, budget_ms: 1000 };
         let text = interleave(plan, &mut sides).unwrap_err().to_string();
         assert!(text.contains("\"b\""), "{text}");
     }

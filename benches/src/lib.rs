@@ -15,6 +15,7 @@ pub mod blocks;
 pub mod cores;
 pub mod limits;
 pub mod machine;
+pub mod ours;
 pub mod report;
 pub mod rival;
 pub mod role;
@@ -39,7 +40,7 @@ pub fn ns_each(elapsed: std::time::Duration, units: u64) -> f64 {
 /// The role is unknown or failed.
 pub fn play_role() -> Result<bool, Failure> {
     let Some((name, member)) = role::Member::from_env()? else { return Ok(false) };
-    match limits::play(&name, &member) {
+    match limits::play(&name, &member).or_else(|| ours::play(&name, &member)) {
         Some(played) => played.map(|()| true),
         None => Err(format!("no role named {name:?}").into()),
     }

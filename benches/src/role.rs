@@ -10,6 +10,7 @@
 //! A member dies with its starter (parent-death signal), and a starter that waits for a member that
 //! died gets an error after [`PATIENCE`].
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,11 +46,28 @@ impl Role {
         core: usize,
         extra: &[String],
     ) -> Result<Self, Failure> {
+        Self::start_with(name, shared, member, core, extra, &[])
+    }
+
+    /// The same with further descriptors that the member inherits under the same numbers.
+    ///
+    /// # Errors
+    /// As [`Role::start`].
+    pub fn start_with(
+        name: &str,
+        shared: &Rc<Shared>,
+        member: usize,
+        core: usize,
+        extra: &[String],
+        inherit: &[BorrowedFd<'_>],
+    ) -> Result<Self, Failure> {
         let numbers = [shared.number().to_string(), member.to_string(), core.to_string()];
         let mut args = vec![KEYWORD.to_owned(), name.to_owned()];
         args.extend(numbers);
         args.extend_from_slice(extra);
-        let child = spawn(&args, shared)?;
+        let mut fds = vec![shared.as_fd()];
+        fds.extend_from_slice(inherit);
+        let child = spawn(&args, &fds)?;
         let role = Self { shared: Rc::clone(shared), member, child };
         let ready = &shared.ready(member).word;
         wait_until(ready, 1).map_err(|error| format!("role {name}, member {member}: {error}"))?;
@@ -70,16 +88,16 @@ impl Drop for Role {
     fn drop(&mut self) {
         self.begin(0);
         // A member that does not end by itself ends with this process (parent-death signal).
-        let _ = self.child.pidfd.wait();
+        let _ = self.child.pidfd.wait_end();
     }
 }
 
-fn spawn(args: &[String], shared: &Shared) -> Result<Child, Failure> {
+fn spawn(args: &[String], inherit: &[BorrowedFd<'_>]) -> Result<Child, Failure> {
     Ok(Spawn {
         program: Path::new("/proc/self/exe"),
         args,
         env: &[],
-        inherit: &[shared.as_fd()],
+        inherit,
         stdin: None,
         stdout: None,
         stderr: None,

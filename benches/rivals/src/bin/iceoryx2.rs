@@ -10,6 +10,7 @@
 #![allow(unsafe_code, reason = "says that a loaned sample is written")]
 
 use std::hint::{black_box, spin_loop};
+use std::ops::Range;
 use std::time::Instant;
 
 use iceoryx2::config::Config;
@@ -110,11 +111,18 @@ impl Ends {
         loop {
             if let Some(sample) = self.input.receive()? {
                 let lines = sample.payload();
-                let mut sum = 0u64;
-                for line in [PAYLOAD, lines.len() - 1].into_iter().chain(DESCRIPTOR) {
-                    sum = lines[line].0.iter().fold(sum, |sum, word| sum.wrapping_add(*word));
-                }
-                black_box(sum);
+                let sum = |line: usize, words: Range<usize>| {
+                    lines[line].0[words].iter().fold(0u64, |sum, word| sum.wrapping_add(*word))
+                };
+                // The words that our own side reads.
+                black_box((
+                    lines[0],
+                    sum(DESCRIPTOR[0], 0..6),
+                    sum(DESCRIPTOR[1], 4..7),
+                    sum(DESCRIPTOR[2], 5..8),
+                    sum(PAYLOAD, 0..8),
+                    sum(lines.len() - 1, 0..8),
+                ));
                 return Ok(lines[0].0[0]);
             }
             spin_loop();
