@@ -12,7 +12,8 @@ pub(crate) struct Level {
     pub(crate) ink: Vec<f32>,
 }
 
-/// Fills the page with ragged lines inside margins of an eighth; the last line of a paragraph is short.
+/// Fills the page with ragged lines inside margins of an eighth; the last line of a paragraph is
+/// short.
 pub(crate) fn set_text(font: &FontVec, spec: &PageSpec) -> (Level, usize) {
     let (width, height) = (spec.width as usize, spec.height as usize);
     let mut level = Level { width, height, ink: vec![0.0; width * height] };

@@ -1,10 +1,11 @@
 //! Text pages by code: fonts, sizes, a known rotation, noise; encoded as PNG.
 //!
-//! The same [`PageSpec`] gives the same bytes. A page is laid out level, turned about its middle, shaded
-//! and sprinkled with noise as a scanner would. Nothing here is shared with the functions that undo it.
+//! The same [`PageSpec`] gives the same bytes. A page is laid out level, turned about its middle,
+//! shaded and sprinkled with noise as a scanner would. Nothing here is shared with the functions
+//! that undo it.
 //!
-//! Fonts are those of Debian's `fonts-dejavu-core`, found in `/usr/share/fonts/truetype/dejavu` or in
-//! the folder that the environment variable `PAGES_FONTS` names.
+//! Fonts are those of Debian's `fonts-dejavu-core`, found in `/usr/share/fonts/truetype/dejavu` or
+//! in the folder that the environment variable `PAGES_FONTS` names.
 
 mod layout;
 mod paint;
@@ -185,7 +186,8 @@ impl Renderer {
     }
 }
 
-/// `count` pages that cycle through fonts, sizes, rotations and noise; every fourth is A4 at 200 dpi.
+/// `count` pages that cycle through fonts, sizes, rotations and noise; every fourth is A4 at 200
+/// dpi.
 #[must_use]
 pub fn standard_set(count: usize) -> Vec<PageSpec> {
     const SIZES: [(u32, u32); 4] = [A4_200_DPI, (827, 1170), (1240, 1754), (640, 480)];

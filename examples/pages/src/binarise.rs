@@ -1,8 +1,8 @@
 //! `binarise`: Sauvola's local threshold, `mean · (1 + k · (deviation / 128 − 1))` of a window.
 //!
-//! Sums of the window's columns slide down the page (one row enters, one leaves: plain vector adds),
-//! and are prefix-summed along each row; two subtractions give the sums of every window. Sums wrap,
-//! their differences fit: a window holds at most 255² · 255² < 2³².
+//! Sums of the window's columns slide down the page (one row enters, one leaves: plain vector
+//! adds), and are prefix-summed along each row; two subtractions give the sums of every window.
+//! Sums wrap, their differences fit: a window holds at most 255² · 255² < 2³².
 
 use crate::codes::BAD_INPUT;
 use crate::page::{Gray, with_trailer};

@@ -40,8 +40,8 @@ export_flow_funcs! {
     "measure" => MeasurePage,
 }
 
-/// One message in, one message out: passes codes and empty messages on, and turns a failure of `work`
-/// into a code on this message only.
+/// One message in, one message out: passes codes and empty messages on, and turns a failure of
+/// `work` into a code on this message only.
 fn transform<'c>(
     ctx: &mut Context<'c>,
     inputs: &[Msg<'_>],

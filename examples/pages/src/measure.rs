@@ -20,7 +20,7 @@ pub struct MeasurePage {
 /// |---|---|
 /// | 0, 1 | width, height in pixels |
 /// | 2 | pixels of ink |
-/// | 3, 4, 5, 6 | left, top, right, bottom of the ink; right and bottom exclusive; zeros without ink |
+/// | 3 … 6 | left, top, right, bottom of the ink, the last two exclusive; zeros without ink |
 /// | 7 | text lines, estimated |
 /// | 8 | skew in degrees, clockwise positive |
 /// | 9 | ink in parts of the page |

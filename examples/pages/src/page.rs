@@ -1,6 +1,7 @@
 //! The tensor that travels between `deskew`, `binarise` and `measure`: uint8 `[h + 1, w]`.
 //!
-//! The first `h` rows are the picture. The last one, the *trailer*, carries what was found on the way:
+//! The first `h` rows are the picture. The last one, the *trailer*, carries what was found on the
+//! way:
 //!
 //! ```text
 //! off size meaning

@@ -2,8 +2,8 @@
 //!
 //! Text lines give rows full of ink between rows without; a profile along the right slope has the
 //! highest contrast. The page is shrunk to about 1000 rows, its ink edges (ink above paper: the
-//! baselines) are listed once, and each candidate slope costs one pass over that list. Candidates are
-//! refined in four rounds from 0.5° to 0.01°.
+//! baselines) are listed once, and each candidate slope costs one pass over that list. Candidates
+//! are refined in four rounds from 0.5° to 0.01°.
 //!
 //! Angles are in micro-degrees, positive when lines fall to the right (clockwise on the screen).
 
@@ -17,6 +17,16 @@ const POINTS_MIN: usize = 64;
 /// Step of each round in micro-degrees; a round searches ± the step before it.
 const STEPS: [i64; 4] = [MICRO / 2, MICRO / 10, MICRO / 50, MICRO / 100];
 
+/// Tenths of the mean score that the best one has to reach; a photograph has no such peak.
+const PEAK_MIN: u64 = 15;
+
+/// An angle and the contrast of its profile.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    angle: i64,
+    score: u64,
+}
+
 /// Buffers of the estimate, kept between pages.
 #[derive(Debug, Default)]
 pub struct SkewFinder {
@@ -27,7 +37,8 @@ pub struct SkewFinder {
 }
 
 impl SkewFinder {
-    /// Skew of a page in micro-degrees within ± `max_degrees`; 0 when there is no text to judge by.
+    /// Skew of a page in micro-degrees within ± `max_degrees`; 0 when there is no text to judge
+    /// by.
     pub fn estimate(&mut self, page: &Gray<'_>, max_degrees: i64) -> i64 {
         let (width, height) = self.shrink(page);
         let threshold = otsu(&histogram(&self.small));
@@ -35,13 +46,21 @@ impl SkewFinder {
         if self.points.len() < POINTS_MIN {
             return 0;
         }
-        let mut best = 0;
         let mut reach = max_degrees * MICRO;
+        let mut best = Candidate { angle: 0, score: 0 };
+        let mut mean = 0;
         for step in STEPS {
-            best = self.search(best, reach, step, height);
+            let sum;
+            (best, sum) = self.search(best.angle, reach, step, height);
+            if mean == 0 {
+                mean = sum / (2 * (reach / step).unsigned_abs() + 1);
+            }
             reach = step;
         }
-        best.clamp(-max_degrees * MICRO, max_degrees * MICRO)
+        if best.score * 10 < mean * PEAK_MIN {
+            return 0;
+        }
+        best.angle.clamp(-max_degrees * MICRO, max_degrees * MICRO)
     }
 
     /// Averages square cells so that at most [`ROWS_MAX`] rows and columns are left.
@@ -75,20 +94,23 @@ impl SkewFinder {
         }
     }
 
-    /// Best angle of `centre` ± `reach` in steps; the one nearest to the centre on a tie.
-    fn search(&mut self, centre: i64, reach: i64, step: i64, height: usize) -> i64 {
+    /// Best of `centre` ± `reach` in steps (the one nearest to the centre on a tie), and the sum of
+    /// all scores.
+    fn search(&mut self, centre: i64, reach: i64, step: i64, height: usize) -> (Candidate, u64) {
         let count = reach / step;
-        let mut best = (0, centre);
+        let mut best = Candidate { angle: centre, score: 0 };
+        let mut sum = 0;
         for index in 0..=2 * count {
             // 0, 1, -1, 2, -2, …
             let offset = if index % 2 == 1 { (index + 1) / 2 } else { -(index / 2) };
             let angle = centre + offset * step;
             let score = self.score(angle, height);
-            if score > best.0 {
-                best = (score, angle);
+            sum += score;
+            if score > best.score {
+                best = Candidate { angle, score };
             }
         }
-        best.1
+        (best, sum)
     }
 
     /// Sum of squares of the profile along `angle`.
@@ -139,7 +161,8 @@ pub fn sin_cos(microdegrees: i64) -> (f64, f64) {
     (sin, cos)
 }
 
-/// Counts of each grey value; four counters a value, so that equal neighbours don't wait for each other.
+/// Counts of each grey value; four counters a value, so that equal neighbours don't wait for each
+/// other.
 #[must_use]
 pub fn histogram(pixels: &[u8]) -> [u32; 256] {
     let mut counts = [[0_u32; 256]; 4];

@@ -76,6 +76,25 @@ fn skew_is_found_up_to_ten_degrees() {
 }
 
 #[test]
+fn a_picture_without_lines_counts_as_level() {
+    use pages::page::Gray;
+    let mut state = 1_u32;
+    let mut noise = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        u8::try_from(state >> 24).expect("a byte")
+    };
+    let pixels: Vec<u8> = (0..300 * 200).map(|_| noise()).collect();
+    let picture = Gray::new(300, 200, &pixels).expect("a picture");
+    assert_eq!(pages::skew::SkewFinder::default().estimate(&picture, 10), 0);
+    let paper = vec![255; 300 * 200];
+    let paper = Gray::new(300, 200, &paper).expect("a picture");
+    assert_eq!(pages::skew::SkewFinder::default().estimate(&paper, 10), 0);
+    let bitmap = pages::binarise(&paper);
+    let found = pages::measure(&Gray::new(300, 200, &bitmap).expect("a picture"), 0);
+    assert_eq!((found.ink, found.bounds, found.lines), (0, [0; 4], 0));
+}
+
+#[test]
 fn checksums_are_stable() {
     let png = renderer().render(&spec(2.5)).to_png().expect("png");
     assert_eq!(png, renderer().render(&spec(2.5)).to_png().expect("png"), "rendering is stable");
@@ -105,6 +124,80 @@ fn raw_bytes_and_plain_calls_agree_with_the_functions() {
     let bitmap = pages::binarise(&Gray::new(width, height, &turned).expect("a page"));
     let plain = pages::measure(&Gray::new(width, height, &bitmap).expect("a page"), skew);
     assert_eq!(plain, by_tensor);
+}
+
+fn jpeg(pixels: &[u8], width: u32, height: u32, color: jpeg_encoder::ColorType) -> Vec<u8> {
+    let mut file = Vec::new();
+    let (width, height) = (width.try_into().expect("small"), height.try_into().expect("small"));
+    let encoder = jpeg_encoder::Encoder::new(&mut file, 92);
+    encoder.encode(pixels, width, height, color).expect("jpeg");
+    file
+}
+
+#[test]
+fn jpeg_files_are_pages_too() {
+    use jpeg_encoder::ColorType::{Cmyk, Luma, Rgb};
+    let page = renderer().render(&spec(2.5));
+    let rgb: Vec<u8> = page.pixels.iter().flat_map(|&pixel| [pixel; 3]).collect();
+    let cmyk: Vec<u8> = page.pixels.iter().flat_map(|&pixel| [0, 0, 0, 255 - pixel]).collect();
+    let (width, height) = (page.width, page.height);
+    let mut chain = Chain::new();
+    let by_png = chain.measure(&page.to_png().expect("png"));
+    for (pixels, color) in [(&page.pixels, Luma), (&rgb, Rgb), (&cmyk, Cmyk)] {
+        let file = jpeg(pixels, width, height, color);
+        let found = chain.measure(&file);
+        assert!((found.skew_degrees() - 2.5).abs() <= 0.3, "{color:?}: {found:?}");
+        let ratio = found.ink_ratio() / by_png.ink_ratio();
+        assert!((0.9..1.1).contains(&ratio), "{color:?}: ink {ratio}");
+        let cut = chain.run(LocalMsg::raw(&file[..file.len() / 2]));
+        assert_eq!(cut.info().ret_code, codes::BAD_IMAGE, "{color:?} cut in half");
+    }
+}
+
+#[test]
+fn png_files_of_every_colour_are_pages() {
+    use png::{BitDepth, ColorType};
+    let gray: Vec<u8> = (0..64 * 32).map(|index: u32| (index % 251) as u8).collect();
+    let file = |color: ColorType, depth: BitDepth, data: &[u8]| {
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, 64, 32);
+        encoder.set_color(color);
+        encoder.set_depth(depth);
+        if color == ColorType::Indexed {
+            encoder.set_palette((0..=255_u8).flat_map(|value| [value; 3]).collect::<Vec<u8>>());
+        }
+        let mut writer = encoder.write_header().expect("header");
+        writer.write_image_data(data).expect("data");
+        writer.finish().expect("end");
+        file
+    };
+    let wide = |samples: &[u8]| -> Vec<u8> { samples.iter().flat_map(|&v| [v, 7]).collect() };
+    let with = |count: usize, alpha: bool| -> Vec<u8> {
+        let samples = |&v: &u8| [vec![v; count], vec![255; usize::from(alpha)]].concat();
+        gray.iter().flat_map(samples).collect()
+    };
+    for (color, samples) in [
+        (ColorType::Grayscale, with(1, false)),
+        (ColorType::GrayscaleAlpha, with(1, true)),
+        (ColorType::Rgb, with(3, false)),
+        (ColorType::Rgba, with(3, true)),
+    ] {
+        for (depth, data) in
+            [(BitDepth::Eight, samples.clone()), (BitDepth::Sixteen, wide(&samples))]
+        {
+            let (width, height, pixels) = pages::decode(&file(color, depth, &data)).expect("png");
+            assert_eq!((width, height), (64, 32));
+            assert!(pixels == gray, "{color:?} {depth:?}");
+        }
+    }
+    let indexed = pages::decode(&file(ColorType::Indexed, BitDepth::Eight, &gray));
+    assert!(indexed.expect("png").2 == gray, "palette");
+    let clear: Vec<u8> = gray.iter().flat_map(|&v| [v, 0]).collect();
+    let clear = pages::decode(&file(ColorType::GrayscaleAlpha, BitDepth::Eight, &clear));
+    assert!(clear.expect("png").2.iter().all(|&pixel| pixel == 255), "clear shows paper");
+    let bits: Vec<u8> = (0..64 * 32 / 8).map(|_| 0b1010_1010).collect();
+    let bits = pages::decode(&file(ColorType::Grayscale, BitDepth::One, &bits)).expect("png").2;
+    assert_eq!(bits[..4], [255, 0, 255, 0]);
 }
 
 #[test]
@@ -165,7 +258,8 @@ fn attributes_are_checked_and_used() {
     assert_eq!(out[0][0].info().ret_code, codes::TOO_LARGE);
 }
 
-/// Prints the milliseconds of each function on an A4 page at 200 dpi: `cargo test --release -- --nocapture`.
+/// Prints the milliseconds of each function on an A4 page at 200 dpi: `cargo test --release --
+/// --nocapture`.
 #[test]
 fn times_on_an_a4_page() {
     let (width, height) = A4_200_DPI;
