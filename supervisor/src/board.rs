@@ -21,8 +21,8 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    pub(crate) fn new(memory: Memory<'static>) -> Self {
-        Self { memory }
+    pub(crate) fn new(memory: &Memory<'static>) -> Self {
+        Self { memory: *memory }
     }
 
     fn slot(&self, slot: u32) -> Option<&'static SlotStatus> {

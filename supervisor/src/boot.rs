@@ -2,6 +2,7 @@
 //! started.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -72,10 +73,10 @@ pub(crate) struct Files(BTreeMap<i32, File>);
 impl Files {
     /// Takes `number` over, once.
     fn take(&mut self, who: &str, number: i32) -> Result<(), Refused> {
-        if !self.0.contains_key(&number) {
+        if let Entry::Vacant(place) = self.0.entry(number) {
             let fd = inherited::take(number)
                 .map_err(|error| Refused::Descriptor(who.to_owned(), number, error))?;
-            self.0.insert(number, File::from(fd));
+            place.insert(File::from(fd));
         }
         Ok(())
     }

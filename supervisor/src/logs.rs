@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn punching_gives_memory_back_and_keeps_the_newest() {
         let mut log = File::from(memfd::append_log("trim").expect("log"));
-        log.write_all(&[b'x'; 40_000]).expect("write");
+        log.write_all(&vec![b'x'; 40_000]).expect("write");
         let end = hole_end(40_000, 8192);
         memfd::punch_hole(&log, 0, end).expect("punch");
         assert!(memfd::resident(&log).expect("stat") <= 8192 + 4096);

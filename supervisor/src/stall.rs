@@ -89,10 +89,10 @@ pub(crate) struct LockWatch {
 
 impl LockWatch {
     /// `limit_ms` = 0 watches nothing.
-    pub(crate) fn new(memory: Memory<'static>, limit_ms: u64) -> Self {
+    pub(crate) fn new(memory: &Memory<'static>, limit_ms: u64) -> Self {
         let count = memory.queues.len() + memory.slot_shared.len();
         let count = if limit_ms == 0 { 0 } else { count };
-        Self { memory, limit_ms, seen: vec![None; count] }
+        Self { memory: *memory, limit_ms, seen: vec![None; count] }
     }
 
     fn lock(&self, index: usize) -> Option<&'static AtomicU64> {

@@ -59,9 +59,9 @@ pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
     let mut supervisor = Supervisor {
         memory,
         files: &boot.files,
-        board: Board::new(memory),
+        board: Board::new(&memory),
         sweeping: Sweeping::new(&attached.group, plan.sabotage),
-        locks: LockWatch::new(memory, plan.lock_stall_ms),
+        locks: LockWatch::new(&memory, plan.lock_stall_ms),
         trimmer: Trimmer::new(plan.log_keep_bytes, &plan.log_fds),
         starter: Starter::new(),
         tick_ms: tick_ms(plan.nodes.iter().map(|node| node.stall_ms).chain([plan.lock_stall_ms])),
@@ -137,8 +137,9 @@ impl Supervisor<'_> {
                 return EXIT_ENDED;
             }
             let now = MonoTime::now();
-            let mut end = sources.drain_signals();
-            if woken.children {
+            // Whatever woke us: a signal may have come since.
+            let (changed, mut end) = sources.drain_signals();
+            if woken.children || changed {
                 self.reap(now);
             }
             end |= woken.command && sources.take_command() == Some(command::STOP);

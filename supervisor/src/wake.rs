@@ -30,7 +30,7 @@ pub(crate) struct Woken {
     pub(crate) abandoned: bool,
     /// The command socket has something.
     pub(crate) command: bool,
-    /// A child may have changed, or a signal came.
+    /// A child ended.
     pub(crate) children: bool,
 }
 
@@ -56,25 +56,27 @@ impl Sources<'_> {
         fds.extend(children.map(|child| PollFd::new(child, Events::IN)));
         match poll(&mut fds, Some(deadline)) {
             Err(error) if error.errno != Errno::INTR => return Err(error),
-            Err(_) => return Ok(Woken { children: true, ..Woken::default() }),
+            Err(_) => return Ok(Woken::default()),
             Ok(_) => {}
         }
         let ready = |index: usize| fds.get(index).is_some_and(PollFd::is_ready);
         Ok(Woken {
             abandoned: ready(0) || (2..fixed).any(ready),
             command: (fixed..first_child).any(ready),
-            children: ready(1) || (first_child..fds.len()).any(ready),
+            children: (first_child..fds.len()).any(ready),
         })
     }
 
-    /// Takes pending signals; true when one asks to end. Those of a terminal are the host's
-    /// business.
-    pub(crate) fn drain_signals(&self) -> bool {
-        let mut end = false;
+    /// Takes pending signals: whether a child may have changed, and whether one asks to end. Those of
+    /// a terminal are the host's business. Children are looked at *after* this, so that a change that
+    /// comes later finds its signal pending.
+    pub(crate) fn drain_signals(&self) -> (bool, bool) {
+        let (mut children, mut end) = (false, false);
         while let Ok(Some(received)) = self.signals.read() {
+            children |= received.signal == Signal::CHLD;
             end |= received.signal == Signal::TERM;
         }
-        end
+        (children, end)
     }
 
     /// Takes one command; a closed socket is not looked at again.

@@ -16,6 +16,10 @@ fn family(namespace: bool) -> Flow {
     assert_eq!([flow.line(), flow.line()], ["up", "up"]);
     flow.running(1, 1);
     flow.running(2, 1);
+    let status = format!("/proc/{}/status", flow.named(SUPERVISOR_COMM));
+    let status = std::fs::read_to_string(status).expect("status");
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).expect("NSpid");
+    assert_eq!(numbers.split_whitespace().last() == Some("1"), namespace, "{numbers}");
     flow
 }
 

@@ -19,7 +19,7 @@ fn a_killed_node_is_started_again_after_its_back_off() {
         let flow = Flow::start(plan(namespace, vec![first, node(2, FOREVER)]));
         let pid = flow.running(1, 1);
         let other = flow.running(2, 1);
-        assert_eq!(sys::procfs::comm(pid).as_deref(), Some("sleep"), "the host's number");
+        assert!(flow.processes().contains(&pid), "{pid} is not the number that the host sees");
         for (generation, wait_ms) in [(2, 30), (3, 60)] {
             let killed = MonoTime::now();
             flow.signal(1, Signal::KILL);

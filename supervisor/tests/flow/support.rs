@@ -19,7 +19,7 @@ use sys::pidfd::{Event, PidFd};
 use sys::poll::{Events, PollFd, poll};
 use sys::signal::Signal;
 use sys::spawn::{Child, Spawn};
-use sys::{memfd, socket};
+use sys::{memfd, process, socket};
 
 /// Longest wait for anything.
 const WATCHDOG_MS: u64 = 30_000;
@@ -85,6 +85,8 @@ impl Flow {
     /// Starts the watcher, with `sleep` as the host.
     pub(crate) fn start(mut plan: SupervisorPlan) -> Flow {
         let number = FLOWS.fetch_add(1, Ordering::Relaxed);
+        // What the watcher leaves when it is killed becomes ours, so that no zombie stays.
+        process::set_child_subreaper(true).expect("subreaper");
         let tag = format!("{}-{number}", std::process::id());
         let group = group();
         let attached = attached(&group, Role::Supervisor);
@@ -247,6 +249,10 @@ impl Flow {
         wait_readable(&self.watcher.pidfd, "end of the watcher");
         let event = self.watcher.pidfd.wait_end().expect("wait");
         all_gone(&left);
+        for pidfd in &left {
+            // Ours to reap if all its parents were killed; else it is not our child.
+            let _reaped = pidfd.try_wait();
+        }
         assert_eq!(self.processes(), [0; 0], "processes are left");
         event
     }
