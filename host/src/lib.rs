@@ -35,6 +35,7 @@ pub mod memory_config;
 pub mod plan;
 pub mod render;
 pub mod session;
+pub mod tools;
 
 pub use check::CheckedFlow;
 pub use deploy::DeployOptions;

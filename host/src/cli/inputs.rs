@@ -1,0 +1,299 @@
+//! What `dflow run` feeds: files, the files of folders, or stdin, for each graph input.
+//!
+//! Lists of several inputs are zipped: the first files of all inputs make the first feed, and so on.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use crate::graph::DType;
+use crate::plan::{HostPlan, OutputPlan};
+use crate::session::Tensor;
+
+/// Where the bytes of one tensor come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// A file.
+    File(PathBuf),
+    /// All of stdin.
+    Stdin,
+}
+
+impl Source {
+    /// As printed in results.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Stdin => "-".to_owned(),
+        }
+    }
+
+    /// Its bytes, at most `max`.
+    fn read(&self, max: u64) -> Result<Vec<u8>, String> {
+        let name = self.name();
+        let failed = |error: std::io::Error| format!("can't read {name}: {error}");
+        let too_large = |found: String| {
+            format!("{name}: found {found} bytes, expected at most {max} (max_bytes)")
+        };
+        let mut bytes = Vec::new();
+        let count = match self {
+            Self::Stdin => std::io::stdin().lock().take(max + 1).read_to_end(&mut bytes),
+            Self::File(path) => {
+                let file = fs::File::open(path).map_err(failed)?;
+                let len = file.metadata().map_err(failed)?.len();
+                if len > max {
+                    return Err(too_large(len.to_string()));
+                }
+                file.take(max + 1).read_to_end(&mut bytes)
+            }
+        };
+        let count = count.map_err(failed)?;
+        if count as u64 > max { Err(too_large(format!("more than {max}"))) } else { Ok(bytes) }
+    }
+}
+
+/// One feed: a source for each graph input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Item {
+    /// In the graph's order.
+    pub(super) sources: Vec<Source>,
+}
+
+impl Item {
+    /// As printed in results.
+    pub(super) fn name(&self) -> String {
+        self.sources.iter().map(Source::name).collect::<Vec<_>>().join(",")
+    }
+
+    /// Name for files that come of it.
+    pub(super) fn file_stem(&self) -> String {
+        let name = match self.sources.first() {
+            Some(Source::File(path)) => path.file_name().map(|name| name.to_string_lossy()),
+            _ => None,
+        };
+        name.map_or_else(|| "stdin".to_owned(), |name| name.into_owned())
+    }
+
+    /// Reads the tensors.
+    pub(super) fn tensors(&self, host: &HostPlan) -> Result<Vec<Tensor>, String> {
+        self.sources
+            .iter()
+            .zip(&host.inputs)
+            .map(|(source, input)| Ok(tensor(input, source.read(input.max_bytes)?)))
+            .collect()
+    }
+}
+
+/// The bytes as the input's type; one open dimension is the one that the size gives. Whether it fits is the
+/// session's check.
+fn tensor(input: &OutputPlan, bytes: Vec<u8>) -> Tensor {
+    let mut shape = input.shape.0.clone();
+    let known = shape.iter().filter_map(|dim| u64::try_from(*dim).ok());
+    let row = known.fold(input.dtype.element_bytes(), u64::saturating_mul);
+    let open = (bytes.len() as u64).checked_div(row).and_then(|n| i64::try_from(n).ok());
+    if let (Some(dim), Some(open)) = (shape.iter_mut().find(|dim| **dim < 0), open) {
+        *dim = open;
+    }
+    Tensor { dtype: input.dtype, shape, bytes }
+}
+
+/// The feeds that `args` (`NAME=PATH` or, after one of these, `PATH`) mean.
+///
+/// # Errors
+/// Usage: unknown or missing inputs, paths that are not there, lists of different lengths.
+pub(super) fn items(
+    args: &[String],
+    host: &HostPlan,
+    recursive: bool,
+) -> Result<Vec<Item>, Failure> {
+    let names: Vec<&str> = host.inputs.iter().map(|input| input.name.as_str()).collect();
+    let mut lists: Vec<Vec<Source>> = vec![Vec::new(); names.len()];
+    let mut current = (names.len() == 1).then_some(0);
+    for arg in args {
+        let named = arg.split_once('=').filter(|(name, _)| is_name(name) && !exists(arg));
+        let path = match named {
+            Some((name, path)) => {
+                current = Some(position(&names, name)?);
+                path
+            }
+            None => arg.as_str(),
+        };
+        let list = current.and_then(|index| lists.get_mut(index));
+        let list = list.ok_or_else(|| {
+            Failure::Usage(format!(
+                "--input {arg}: expected NAME=PATH, NAME one of {}",
+                all(&names)
+            ))
+        })?;
+        expand(path, recursive, list)?;
+    }
+    zip(&names, &lists, host)
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+fn exists(path: &str) -> bool {
+    Path::new(path).exists()
+}
+
+fn all(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn position(names: &[&str], name: &str) -> Result<usize, Failure> {
+    names.iter().position(|known| *known == name).ok_or_else(|| {
+        let close = crate::error::closest(name, names.iter().copied());
+        let close = close.map_or(String::new(), |known| format!("; did you mean `{known}`?"));
+        let expected = all(names);
+        Failure::Usage(format!("--input: no graph input `{name}`, expected {expected}{close}"))
+    })
+}
+
+fn expand(path: &str, recursive: bool, to: &mut Vec<Source>) -> Result<(), Failure> {
+    if path == "-" {
+        to.push(Source::Stdin);
+        return Ok(());
+    }
+    let wrong = |error: &std::io::Error| Failure::Usage(format!("--input {path}: {error}"));
+    let is_dir = fs::metadata(path).map_err(|e| wrong(&e))?.is_dir();
+    if !is_dir {
+        to.push(Source::File(path.into()));
+        return Ok(());
+    }
+    let before = to.len();
+    walk(Path::new(path), recursive, to).map_err(|e| wrong(&e))?;
+    if to.len() == before {
+        return Err(Failure::Usage(format!("--input {path}: no file in this folder")));
+    }
+    Ok(())
+}
+
+/// Files of a folder, then its folders, each sorted by name. Links to folders are not followed.
+fn walk(folder: &Path, recursive: bool, to: &mut Vec<Source>) -> std::io::Result<()> {
+    let mut entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in &entries {
+        if fs::metadata(entry.path()).is_ok_and(|data| data.is_file()) {
+            to.push(Source::File(entry.path()));
+        }
+    }
+    for entry in entries.iter().filter(|_| recursive) {
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), recursive, to)?;
+        }
+    }
+    Ok(())
+}
+
+fn zip(names: &[&str], lists: &[Vec<Source>], host: &HostPlan) -> Result<Vec<Item>, Failure> {
+    let counts = names.iter().zip(lists).map(|(name, list)| format!("`{name}` {}", list.len()));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let count = lists.iter().map(Vec::len).max().unwrap_or(0);
+    if count == 0 {
+        let first = host.inputs.first();
+        let kind = first.map_or(DType::Uint8, |input| input.dtype);
+        let name = names.first().copied().unwrap_or("NAME");
+        return Err(Failure::Usage(format!(
+            "nothing to feed: expected --input {name}=PATH (files of raw {kind}); inputs of the \
+             graph: {}",
+            all(names)
+        )));
+    }
+    if lists.iter().any(|list| list.len() != count) {
+        return Err(Failure::Usage(format!(
+            "--input: found {counts} files, expected as many for each input, which are fed together"
+        )));
+    }
+    if lists.iter().flatten().filter(|source| **source == Source::Stdin).count() > 1 {
+        return Err(Failure::Usage("--input: found `-` twice, expected stdin once".to_owned()));
+    }
+    let item = |index: usize| Item {
+        sources: lists.iter().filter_map(|list| list.get(index).cloned()).collect(),
+    };
+    Ok((0..count).map(item).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(inputs: &[(&str, DType, &[i64])]) -> HostPlan {
+        let input = |(name, dtype, shape): &(&str, DType, &[i64])| OutputPlan {
+            name: (*name).to_owned(),
+            dtype: *dtype,
+            shape: shape.to_vec().into(),
+            max_bytes: 8,
+            pool: 0,
+            destinations: vec![],
+        };
+        HostPlan { inputs: inputs.iter().map(input).collect(), outputs: vec![] }
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("dflow-inputs-{name}-{}", std::process::id()));
+        fs::create_dir_all(folder.join("sub")).unwrap();
+        for file in ["b.bin", "a.bin", "sub/c.bin"] {
+            fs::write(folder.join(file), file).unwrap();
+        }
+        folder
+    }
+
+    fn names(args: &[&str], host: &HostPlan, recursive: bool) -> Result<Vec<String>, String> {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let found = items(&args, host, recursive).map_err(|failure| failure.to_string())?;
+        Ok(found.iter().map(Item::file_stem).collect())
+    }
+
+    #[test]
+    fn folders_are_sorted_and_lists_zipped() {
+        let folder = folder("zip");
+        let dir = folder.to_str().unwrap();
+        let one = host(&[("file", DType::Uint8, &[-1])]);
+        assert_eq!(names(&[dir], &one, false).unwrap(), ["a.bin", "b.bin"]);
+        let named = format!("file={dir}");
+        assert_eq!(names(&[&named], &one, true).unwrap(), ["a.bin", "b.bin", "c.bin"]);
+        assert_eq!(names(&[&named, "-"], &one, false).unwrap(), ["a.bin", "b.bin", "stdin"]);
+        let two = host(&[("x", DType::Uint8, &[-1]), ("y", DType::Uint8, &[-1])]);
+        let (x, y) = (format!("x={dir}"), format!("y={dir}/sub"));
+        assert!(names(&[&x, &y], &two, false).unwrap_err().contains("`x` 2, `y` 1"));
+        assert_eq!(names(&[&x, &y, &format!("{dir}/a.bin")], &two, false).unwrap().len(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn usage_errors_name_the_inputs() {
+        let one = host(&[("file", DType::Uint8, &[-1])]);
+        assert!(names(&[], &one, false).unwrap_err().contains("--input file=PATH"));
+        assert!(names(&["flie=x"], &one, false).unwrap_err().contains("did you mean `file`?"));
+        assert!(names(&["file=/no/such/path"], &one, false).unwrap_err().contains("/no/such/path"));
+        let two = host(&[("x", DType::Uint8, &[-1]), ("y", DType::Uint8, &[-1])]);
+        assert!(names(&["a"], &two, false).unwrap_err().contains("NAME one of `x`, `y`"));
+        assert!(names(&["x=-", "y=-"], &two, false).unwrap_err().contains("twice"));
+    }
+
+    #[test]
+    fn the_open_dimension_comes_from_the_size() {
+        let of = |dtype, shape: &[i64], len: usize| {
+            let host = host(&[("t", dtype, shape)]);
+            tensor(&host.inputs[0], vec![0; len]).shape
+        };
+        assert_eq!(of(DType::Uint8, &[-1], 5), [5]);
+        assert_eq!(of(DType::Float32, &[2, -1], 24), [2, 3]);
+        assert_eq!(of(DType::Float32, &[2, 2], 7), [2, 2]);
+        assert_eq!(of(DType::Uint8, &[0, -1], 0), [0, -1]);
+    }
+
+    #[test]
+    fn what_is_too_large_is_not_read() {
+        let folder = folder("large");
+        let file = Source::File(folder.join("sub/c.bin"));
+        assert!(file.read(8).unwrap_err().contains("found 9 bytes, expected at most 8"));
+        assert_eq!(file.read(9).unwrap(), b"sub/c.bin");
+        assert!(Source::File(folder.join("none")).read(9).unwrap_err().contains("can't read"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,230 @@
+//! `dflow logs`, and the kept logs of `dflow run --keep-logs`.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use executor_rt::log::{LogLine, Stream};
+use sys::clock::MonoTime;
+use sys::memfd;
+use sys::pidfd::PidFd;
+use sys::poll::{Events, PollFd};
+
+use super::report::file_in;
+use super::{Failure, exit, write_out};
+use crate::session::Session;
+use crate::tools::flow::Output;
+use crate::tools::log::{Entry, Reader};
+use crate::tools::{running, select};
+
+/// New lines are looked for this often.
+const LOOK_MS: u64 = 100;
+
+/// Arguments of `dflow logs`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Flow name, process number of its supervisor, or a node; not needed while only one flow runs
+    flow: Option<String>,
+    /// Node, all its instances; or NODE@INSTANCE
+    node: Option<String>,
+    /// Go on until the flow ends
+    #[arg(short, long)]
+    follow: bool,
+    /// Only stderr: log lines, and what libraries print there
+    #[arg(long, conflicts_with = "stdout")]
+    stderr: bool,
+    /// Only what functions print to stdout
+    #[arg(long)]
+    stdout: bool,
+}
+
+struct Log {
+    label: String,
+    output: Output,
+    reader: Reader,
+    /// Stamp of the last log line: raw lines stay behind it.
+    last_ns: u64,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args) -> Result<u8, Failure> {
+    let (flow, node) = select(running(), args.flow.as_deref(), args.node.as_deref())?;
+    let process = PidFd::open(flow.pid).ok();
+    let mut logs = Vec::new();
+    for label in flow.labels(node.as_deref()) {
+        for (output, wanted) in [(Output::Stdout, !args.stderr), (Output::Stderr, !args.stdout)] {
+            if wanted {
+                let reader = Reader::new(flow.open_log(&label, output)?);
+                logs.push(Log { label: label.clone(), output, reader, last_ns: 0 });
+            }
+        }
+    }
+    loop {
+        // Looked at before reading: what was written before the end is read.
+        let ended = process.as_ref().is_none_or(PidFd::is_ready);
+        let more = args.follow && !ended;
+        if !write_out(&batch(&mut logs, !more)?)? || !more {
+            return Ok(exit::DONE);
+        }
+        if let Some(process) = &process {
+            let until = MonoTime::now().add_ms(LOOK_MS);
+            let _ = sys::poll::poll(&mut [PollFd::new(process, Events::IN)], Some(until));
+        }
+    }
+}
+
+/// What is new in all logs, by time.
+fn batch(logs: &mut [Log], last: bool) -> Result<String, Failure> {
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for log in logs {
+        loop {
+            let entries = log.reader.read().map_err(|error| {
+                let (output, label) = (log.output.name(), &log.label);
+                Failure::System(format!("can't read the {output} log of node `{label}`: {error}"))
+            })?;
+            if entries.is_empty() {
+                break;
+            }
+            lines.extend(entries.iter().map(|entry| log.line(entry)));
+        }
+        if last {
+            let rest = log.reader.finish();
+            lines.extend(rest.iter().map(|entry| log.line(entry)));
+        }
+    }
+    lines.sort_by_key(|(time, _)| *time);
+    Ok(lines.into_iter().map(|(_, line)| line).collect())
+}
+
+impl Log {
+    fn line(&mut self, entry: &Entry) -> (u64, String) {
+        if let Entry::Line(line) = entry {
+            self.last_ns = line.stamp.mono_ns;
+        }
+        (self.last_ns, text(&self.label, self.output, entry))
+    }
+}
+
+fn text(label: &str, output: Output, entry: &Entry) -> String {
+    match entry {
+        Entry::Line(line) => logged(line),
+        Entry::Raw(text) => format!("{label} {}: {text}\n", output.name()),
+        Entry::Dropped(bytes) => {
+            format!("{label} {}: ({bytes} older bytes are gone)\n", output.name())
+        }
+    }
+}
+
+/// `2026-01-31T23:59:59.123456789Z WARN binarise id 42: text`.
+fn logged(line: &LogLine) -> String {
+    let stamp = line.stamp.to_string();
+    let wall = stamp.split(' ').next().unwrap_or_default();
+    let mut text = format!("{wall} {:<5} {}", line.level.name(), line.node);
+    // Writing to a string can't fail.
+    let _ = match line.trans_id {
+        Some(id) => write!(text, " id {id}"),
+        None => Ok(()),
+    };
+    if line.stream == Stream::Runtime {
+        text.push_str(" (runtime)");
+    }
+    let _ = write!(text, ": {}", line.text);
+    if line.cut > 0 {
+        let _ = write!(text, " ({} more bytes were cut)", line.cut);
+    }
+    text.push('\n');
+    text
+}
+
+/// Logs of a session's nodes, to be written after it was closed.
+#[derive(Debug)]
+pub(super) struct Kept {
+    logs: Vec<(String, &'static str, std::io::Result<OwnedFd>)>,
+}
+
+/// Keeps the logs of `session` open.
+pub(super) fn keep(session: &Session) -> Kept {
+    let mut logs = Vec::new();
+    for (index, executor) in session.plan().executors.iter().enumerate() {
+        if let Some((stdout, stderr)) = session.logs(index) {
+            for (ending, fd) in [(".out.log", stdout), (".err.log", stderr)] {
+                logs.push((executor.label.clone(), ending, fd.try_clone()));
+            }
+        }
+    }
+    Kept { logs }
+}
+
+impl Kept {
+    /// Writes each log to a file of `folder`, from its first whole line on.
+    pub(super) fn write(self, folder: &Path) -> Result<(), Failure> {
+        for (label, ending, fd) in self.logs {
+            let path = file_in(folder, &label, ending);
+            let written = fd.and_then(|fd| copy(&fd, &path));
+            written.map_err(|error| {
+                Failure::System(format!("can't keep the log {}: {error}", path.display()))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn copy(fd: &OwnedFd, path: &Path) -> std::io::Result<()> {
+    use std::io::{Read, Seek, SeekFrom};
+    let failed = |e: sys::SysError| std::io::Error::from_raw_os_error(e.errno.raw());
+    let start = memfd::next_data(fd, 0).map_err(failed)?.unwrap_or(0);
+    let mut from = File::from(fd.try_clone()?);
+    from.seek(SeekFrom::Start(start))?;
+    let mut to = File::create(path)?;
+    if start > 0 {
+        // The rest of the line that the hole cut.
+        let mut byte = [0];
+        while from.read(&mut byte)? == 1 && byte != *b"\n" {}
+    }
+    std::io::copy(&mut from, &mut to).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use executor_rt::log::{Head, Level, Line, Stamp};
+
+    use super::*;
+
+    #[test]
+    fn lines_name_node_and_id() {
+        let head = Head {
+            stamp: Stamp::default(),
+            level: Level::Warn,
+            stream: Stream::Run,
+            node: "blur@1",
+            trans_id: Some(42),
+        };
+        let line = Line::new(&head, format_args!("grey"));
+        let line = LogLine::parse(std::str::from_utf8(line.as_bytes()).unwrap()).unwrap();
+        let entry = Entry::Line(Box::new(line));
+        let wall = "1970-01-01T00:00:00.000000000Z";
+        let shown = text("blur@1", Output::Stderr, &entry);
+        assert_eq!(shown, format!("{wall} WARN  blur@1 id 42: grey\n"));
+        let raw = text("blur@1", Output::Stdout, &Entry::Raw("hi".to_owned()));
+        assert_eq!(raw, "blur@1 stdout: hi\n");
+        let gone = text("a", Output::Stderr, &Entry::Dropped(9));
+        assert_eq!(gone, "a stderr: (9 older bytes are gone)\n");
+    }
+
+    #[test]
+    fn a_kept_log_starts_with_a_whole_line() {
+        let mut log = File::from(memfd::append_log("kept").unwrap());
+        for number in 0..1000 {
+            writeln!(log, "line {number}").unwrap();
+        }
+        memfd::punch_hole(&log, 0, 4096).unwrap();
+        let path = std::env::temp_dir().join(format!("dflow-kept-{}", std::process::id()));
+        copy(&OwnedFd::from(log), &path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("line 4") && text.ends_with("line 999\n"), "{text}");
+        std::fs::remove_file(path).unwrap();
+    }
+}

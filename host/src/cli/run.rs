@@ -1,0 +1,212 @@
+//! `dflow run`: check, plan, deploy, feed from one thread, fetch and print in another, close.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use indicatif::ProgressBar;
+use sys::clock::MonoTime;
+
+use super::inputs::{self, Item};
+use super::report::{Known, Report};
+use super::{Failure, exit, interrupt, logs, progress, stats};
+use crate::deploy::DeployOptions;
+use crate::graph_file;
+use crate::plan::Limits;
+use crate::session::{Feed, FeedReason, FetchError, Session};
+
+/// Feed and fetch look around this often.
+const SLICE_MS: u64 = 100;
+/// After an interrupt, open ids are waited for this long.
+const GRACE_MS: u64 = 3_000;
+
+const EXIT_CODES: &str = "\
+Each (id, output) is one line on stdout, fields set apart by tabs:
+  FILE  OUTPUT  DTYPE[SHAPE]  BYTES  MILLISECONDS
+  FILE  OUTPUT  error CODE (NAME)  NODE or -  REASON
+A file that can't be read or does not fit is such an error line too, with `-` for the output.
+
+Exit codes:
+    0  every id came out as data on every output
+    1  graph, plan or deployment was refused or failed; nothing was fed
+    2  wrong usage
+    3  some ids ended with a code, or some files could not be fed
+    4  the flow ended by itself: a node failed for good, or the supervisor died
+  130  interrupted
+
+SIGINT stops feeding and waits a few seconds for what is open; a second one ends at once.";
+
+/// Arguments of `dflow run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Args {
+    /// Graph file (.yaml, .yml or .json)
+    graph: PathBuf,
+    /// Files for a graph input, or folders of files (sorted by name), or `-` for stdin; more paths may follow
+    #[arg(short, long, value_name = "NAME=PATH", num_args = 1..)]
+    input: Vec<String>,
+    /// Take the files of folders in folders, too
+    #[arg(short, long)]
+    recursive: bool,
+    /// Write each output's bytes to a file of this folder
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Feed everything so many times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    repeat: u64,
+    /// Answer an id with DEADLINE after so many milliseconds
+    #[arg(long, value_name = "MS")]
+    deadline_ms: Option<u32>,
+    /// Keep the nodes' logs as files of this folder
+    #[arg(long, value_name = "DIR")]
+    keep_logs: Option<PathBuf>,
+    /// Show counters of nodes and queues at the end
+    #[arg(long)]
+    stats: bool,
+    /// Do not use a PID namespace for the executors, even where it is permitted
+    #[arg(long)]
+    no_namespace: bool,
+}
+
+/// Runs the command; its exit code.
+pub(super) fn run(args: &Args) -> Result<u8, Failure> {
+    let plan = graph_file::read(&args.graph)?.check()?.plan(&Limits::of_machine())?;
+    let items = inputs::items(&args.input, &plan.host, args.recursive)?;
+    for folder in [&args.out, &args.keep_logs].into_iter().flatten() {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Failure::System(format!("can't make the folder {}: {error}", folder.display()))
+        })?;
+    }
+    interrupt::install()?;
+    let options = DeployOptions {
+        namespace: !args.no_namespace,
+        timing: args.stats,
+        ..DeployOptions::default()
+    };
+    let session = plan.deploy(&options)?;
+    let ids = (items.len() as u64).saturating_mul(args.repeat);
+    let ports = session.plan().host.outputs.len() as u64;
+    let bar = progress::bar(ids.saturating_mul(ports));
+    let report = Report::new(session.plan(), args.out.clone(), bar.clone());
+    let flow = Running { args, session: &session, items: &items, bar, report };
+    let code = flow.drive()?;
+    let kept = args.keep_logs.as_ref().map(|folder| (folder, logs::keep(&session)));
+    session.close();
+    if let Some((folder, kept)) = kept {
+        kept.write(folder)?;
+    }
+    Ok(code)
+}
+
+struct Running<'a> {
+    args: &'a Args,
+    session: &'a Session,
+    items: &'a [Item],
+    bar: ProgressBar,
+    report: Report,
+}
+
+/// What feeding and fetching tell each other.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Ids fed.
+    fed: AtomicU64,
+    /// Nothing more will be fed.
+    all_fed: AtomicBool,
+}
+
+impl Running<'_> {
+    fn drive(&self) -> Result<u8, Failure> {
+        let started = Instant::now();
+        let progress = Progress::default();
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| self.feed_all(&progress));
+            self.fetch_all(&progress)
+        });
+        self.bar.finish_and_clear();
+        let counts = self.report.counts();
+        let seconds = started.elapsed().as_secs_f64();
+        let fed = progress.fed.load(Ordering::Acquire);
+        eprintln!("{}", stats::summary(self.session, fed, &counts, seconds));
+        if self.args.stats {
+            eprint!("{}", stats::tables(self.session));
+        }
+        if let Some(failure) = counts.failure {
+            return Err(failure);
+        }
+        if let Some(ended) = ended {
+            eprintln!("error: the flow ended: {ended}");
+            return Ok(exit::ENDED);
+        }
+        let open = self.session.counts().open;
+        if open > 0 {
+            eprintln!("{open} ids were not finished");
+        }
+        Ok(match (interrupt::asked(), counts.errors) {
+            (true, _) if !counts.unread => exit::INTERRUPTED,
+            (_, 0) => exit::DONE,
+            _ => exit::CODES,
+        })
+    }
+
+    fn feed_all(&self, progress: &Progress) {
+        let times =
+            std::iter::repeat_n((), usize::try_from(self.args.repeat).unwrap_or(usize::MAX));
+        for item in times.flat_map(|()| self.items) {
+            if interrupt::asked() || self.session.ended().is_some() {
+                break;
+            }
+            match item.tensors(&self.session.plan().host) {
+                Ok(tensors) => {
+                    let feed = Feed { deadline_ms: self.args.deadline_ms, ..Feed::of(tensors) };
+                    self.feed(item, feed, progress);
+                }
+                Err(reason) => self.report.not_fed(item, &reason),
+            }
+        }
+        progress.all_fed.store(true, Ordering::Release);
+    }
+
+    fn feed(&self, item: &Item, mut feed: Feed, progress: &Progress) {
+        loop {
+            match self.session.feed(feed, Some(MonoTime::now().add_ms(SLICE_MS))) {
+                Ok(id) => {
+                    self.report.fed(id, Known::of(item));
+                    progress.fed.fetch_add(1, Ordering::AcqRel);
+                    return;
+                }
+                Err(refused) => match refused.reason {
+                    FeedReason::TimedOut(_) if !interrupt::asked() => feed = *refused.feed,
+                    FeedReason::TimedOut(_) | FeedReason::Ended(_) => return,
+                    reason => return self.report.not_fed(item, &reason.to_string()),
+                },
+            }
+        }
+    }
+
+    /// Fetches until everything fed is answered; why the session ended, if it ended by itself.
+    fn fetch_all(&self, progress: &Progress) -> Option<String> {
+        let ports = self.session.plan().host.outputs.len() as u64;
+        let mut fetched = 0;
+        let mut last = None;
+        loop {
+            // In this order: what is fed before `all_fed` is counted.
+            let all_fed = progress.all_fed.load(Ordering::Acquire);
+            if all_fed && fetched == progress.fed.load(Ordering::Acquire) * ports {
+                return None;
+            }
+            let now = MonoTime::now();
+            if interrupt::asked() && last.get_or_insert(now.add_ms(GRACE_MS)).is_past(now) {
+                return None;
+            }
+            match self.session.fetch(Some(now.add_ms(SLICE_MS))) {
+                Ok(event) => {
+                    fetched += 1;
+                    self.report.event(&event);
+                }
+                Err(FetchError::TimedOut) => {}
+                Err(FetchError::Ended(ended)) => return Some(ended.reason),
+            }
+        }
+    }
+}
