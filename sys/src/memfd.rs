@@ -152,6 +152,27 @@ pub fn punch_hole(fd: impl AsFd, offset: u64, len: u64) -> Result<()> {
     })
 }
 
+/// `off_t lseek(int fd, off_t offset, SEEK_DATA);`
+///
+/// Where the first bytes at or after `offset` are that no hole covers; `None` when there are none.
+/// Moves the descriptor's offset.
+///
+/// # Errors
+/// `EINVAL`: `offset` too large, or not a file with holes.
+///
+/// # References
+/// lseek(2)
+pub fn next_data(fd: impl AsFd, offset: u64) -> Result<Option<u64>> {
+    let offset = i64::try_from(offset).map_err(|_| SysError::new("lseek", Errno::INVAL))?;
+    // SAFETY: moves the offset of an open descriptor; no memory is passed.
+    let found = unsafe { libc::lseek(fd.as_fd().as_raw_fd(), offset, libc::SEEK_DATA) };
+    match u64::try_from(found) {
+        Ok(found) => Ok(Some(found)),
+        Err(_) if Errno::last() == Errno::NXIO => Ok(None),
+        Err(_) => Err(SysError::new("lseek", Errno::last())),
+    }
+}
+
 /// `int fstat(int fd, struct stat *statbuf);`: the size in bytes.
 ///
 /// # Errors
@@ -286,6 +307,9 @@ mod tests {
         let bytes = read_all(&file).expect("read");
         assert!(bytes[..8192].iter().all(|&byte| byte == 0));
         assert!(bytes[8192..].iter().all(|&byte| byte == 7));
+        assert_eq!(next_data(&file, 0), Ok(Some(8192)));
+        assert_eq!(next_data(&file, 9000), Ok(Some(9000)));
+        assert_eq!(next_data(&file, 16384), Ok(None));
         assert_eq!(punch_hole(&file, 0, 0).expect_err("empty").errno, Errno::INVAL);
         assert_eq!(punch_hole(&file, u64::MAX, 1).expect_err("range").errno, Errno::INVAL);
     }
