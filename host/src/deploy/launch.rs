@@ -173,7 +173,7 @@ fn node(
             },
             max: executor.restart.max,
             backoff_ms: u64::from(executor.restart.backoff_ms),
-            backoff_max_ms: 1000,
+            backoff_max_ms: 32 * u64::from(executor.restart.backoff_ms),
             window_ms: 10_000,
         },
         init_timeout_ms: u64::from(executor.init_timeout_ms),

@@ -1,0 +1,89 @@
+//! A hostile function: it writes random words into every shared page that its process can write.
+//!
+//! Attributes: `seed`, `from` (id from which it scribbles), `words` (a call), `only` (part of the mapping's
+//! name, "" = all). Its own partition is included: a function may do that to its own messages.
+#![allow(unsafe_code, reason = "scribbling is the point")]
+
+use flow_func::{Context, FlowFunc, InitContext, Msg, Result, codes};
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Scribble {
+    state: u64,
+    from: u64,
+    words: u64,
+    ranges: Vec<(usize, usize)>,
+}
+
+impl Scribble {
+    fn next(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state
+    }
+
+    fn write_some(&mut self) {
+        let total: u64 = self.ranges.iter().map(|(start, end)| (end - start) as u64 / 8).sum();
+        if total == 0 {
+            return;
+        }
+        for _ in 0..self.words {
+            let mut at = self.next() % total;
+            // Small values and single bits hit more checks than noise does.
+            let value = match self.next() % 4 {
+                0 => self.next(),
+                1 => self.next() % 64,
+                2 => 1 << (self.next() % 64),
+                _ => 0,
+            };
+            for (start, end) in &self.ranges {
+                let words = (end - start) as u64 / 8;
+                if at < words {
+                    let word = start + usize::try_from(at).unwrap_or(0) * 8;
+                    // SAFETY: inside a mapping that /proc/self/maps called writable; the damage is intended.
+                    unsafe { core::ptr::with_exposed_provenance_mut::<u64>(word).write_volatile(value) };
+                    break;
+                }
+                at -= words;
+            }
+        }
+    }
+}
+
+/// Writable shared mappings whose line contains `name`.
+fn writable(name: &str) -> Vec<(usize, usize)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let lines = maps.lines().filter(|line| line.contains("rw-s") && line.contains(name));
+    lines
+        .filter(|line| line.contains("dflow-"))
+        .filter_map(|line| {
+            let (start, rest) = line.split_once('-')?;
+            let (end, _) = rest.split_once(' ')?;
+            Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
+        })
+        .collect()
+}
+
+impl FlowFunc for Scribble {
+    fn init(&mut self, ctx: &InitContext<'_>) -> Result {
+        let number = |name, default| -> Result<u64> {
+            let value: i64 = ctx.attr_or(name, default)?;
+            u64::try_from(value).map_err(|_| codes::PARAM_INVALID)
+        };
+        self.state = number("seed", 1)?.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        self.from = number("from", 0)?;
+        self.words = number("words", 8)?;
+        let only: &str = ctx.attr_or("only", "")?;
+        self.ranges = writable(only);
+        Ok(())
+    }
+
+    fn proc(&mut self, ctx: &mut Context<'_>, inputs: &[Msg<'_>]) -> Result {
+        let [input] = inputs else { return Err(codes::PARAM_INVALID) };
+        if input.trans_id() >= self.from {
+            self.write_some();
+        }
+        ctx.set_output(0, input)
+    }
+}

@@ -1,0 +1,51 @@
+//! What a flow leaves behind: processes by a tag in their environment, files by name.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use sys::clock::MonoTime;
+
+/// Environment variable that executors and all their descendants carry.
+pub(super) const TAG: &str = "FAULT_TAG";
+
+/// Process ids whose environment carries this tag. Zombies have none and do not count.
+pub(super) fn tagged(tag: &str) -> Vec<u32> {
+    let needle = format!("{TAG}={tag}\0");
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ.windows(needle.len()).any(|window| window == needle.as_bytes())
+        })
+        .collect()
+}
+
+/// Waits until neither a tagged process nor one of `pids` lives; the number that still do at the watchdog.
+pub(super) fn wait_gone(tag: &str, pids: &[u32]) -> u64 {
+    let watchdog = MonoTime::now().add_ms(10_000);
+    loop {
+        let living = pids.iter().filter(|pid| is_alive(**pid)).count() + tagged(tag).len();
+        if living == 0 || MonoTime::now() >= watchdog {
+            return living as u64;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    sys::procfs::state(pid).is_some_and(|state| state != 'Z')
+}
+
+/// Names with "dflow" in the places where shared memory and temporary files stand.
+pub(super) fn files() -> BTreeSet<String> {
+    let places = ["/dev/shm", "/tmp", "/var/tmp", "/run"];
+    let entries = places.into_iter().filter_map(|place| std::fs::read_dir(Path::new(place)).ok());
+    let names = entries.flatten().flatten().map(|entry| entry.path().display().to_string());
+    names.filter(|name| name.to_lowercase().contains("dflow")).collect()
+}
+
+/// A tag of its own for each session.
+pub(super) fn new_tag(seed: u64) -> String {
+    format!("{}-{seed}-{}", std::process::id(), MonoTime::now().as_ns())
+}
