@@ -1,0 +1,68 @@
+//! What a dead process of this slot left: its inputs and how far the set inside the function was.
+//!
+//! The sweep marked the inputs as adoptable; `set_delivered`, `set_done`, `committed` and `attempts` are
+//! the dead process's own words, so they are exact up to the instruction where it died.
+
+use executor_core::abi::control::SlotCtl;
+use executor_core::error::Code;
+use executor_core::inspect;
+use executor_core::primitive::Ordering;
+
+use crate::node::{Node, Options};
+
+/// Where the successor begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resume {
+    /// With collecting; what was collected before is kept.
+    Fresh,
+    /// The set that was inside the function is given to it again.
+    Redeliver,
+    /// That set is answered with a code where nothing was committed.
+    Answer(Code),
+}
+
+/// Takes over the inputs and decides. Allocates: part of setup.
+pub(crate) fn adopt(node: &mut Node) -> Resume {
+    let ctl = node.ctl();
+    node.writer.finish_intent(ctl);
+    let (done, delivered) =
+        (ctl.set_done.load(Ordering::Acquire), ctl.set_delivered.load(Ordering::Acquire));
+    let mut left: Vec<_> = inspect::adoptable(&node.group, node.worker.slot()).collect();
+    left.sort_unstable();
+    for (set, port, entry) in left {
+        let Some(mbuf) = node.worker.adopt(entry) else { continue };
+        let place = node.reader.inputs.get_mut(port as usize);
+        match place.filter(|input| input.held.is_none() && set > done) {
+            Some(input) => {
+                // Anything after the delivered set is of the next one.
+                node.worker.of(&mbuf).mark_input(Some(port), set.min(delivered + 1));
+                input.held = Some(mbuf);
+            }
+            None => node.free(mbuf),
+        }
+    }
+    if delivered <= done {
+        return Resume::Fresh;
+    }
+    let complete = node.reader.inputs.iter().all(|input| {
+        let held = input.held.as_ref();
+        held.is_some_and(|mbuf| node.worker.of(mbuf).input_mark().1 == delivered)
+    });
+    decide(ctl, &node.options, complete && !node.reader.inputs.is_empty())
+}
+
+/// The delivered set was inside the function.
+fn decide(ctl: &SlotCtl, options: &Options, complete: bool) -> Resume {
+    let attempts = ctl.attempts.load(Ordering::Relaxed);
+    let fresh = ctl.committed.load(Ordering::Acquire) == 0 && complete;
+    if options.redeliver && fresh && attempts <= options.poison_limit {
+        ctl.attempts.store(attempts + 1, Ordering::Relaxed);
+        return Resume::Redeliver;
+    }
+    let cause = Code(ctl.last_code.load(Ordering::Acquire));
+    Resume::Answer(match cause {
+        _ if options.redeliver && fresh && attempts > options.poison_limit => Code::POISON,
+        Code::SUCCESS => Code::EXECUTOR_DIED,
+        cause => cause,
+    })
+}

@@ -1,0 +1,224 @@
+//! Output side: destinations, their order, and what waits for room (udf §3.7).
+//!
+//! A *destination* is one consumer group of one output port; its instances are chosen by trans_id. An
+//! enqueue that finds no room goes to the destination's cache, and everything after it too, so each
+//! destination keeps its order. Caches hold mbufs out of the own quota of entries only, so their capacity,
+//! that quota, can't be exceeded; it is allocated before seal and never grows.
+//!
+//! `given` has a bit for each destination that got a message of the present set, enqueued or cached;
+//! `SlotCtl::committed` has one for each whose message was enqueued, which survives a death.
+//!
+//! | killed after | state seen | repaired by |
+//! |---|---|---|
+//! | intent | lane's tail as the intent says | successor: not sent, the destination is answered |
+//! | enqueue, before its ring word | as above | as above |
+//! | ring word | tail moved on (by the sweep) | successor: sent, bit is set ([`Writer::finish_intent`]) |
+//! | committed bit | bit set | nothing |
+//!
+//! Cost: three stores an enqueue beside the enqueue itself.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use executor_core::abi::control::{LaneCtl, SlotCtl};
+use executor_core::error::{Code, EnqueueError};
+use executor_core::mbuf::Mbuf;
+use executor_core::pool::Worker;
+use executor_core::primitive::Ordering;
+use executor_core::queue::{Producer, Rejected};
+use executor_rt::waiter::ring;
+
+/// One queue of a destination.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Producer end.
+    pub(crate) producer: Producer<'static>,
+    /// Its words, to tell after a death whether an enqueue happened.
+    pub(crate) ctl: &'static LaneCtl,
+}
+
+/// One consumer group of an output port.
+#[derive(Debug)]
+pub(crate) struct Destination {
+    /// Instances, chosen by `trans_id mod len`.
+    pub(crate) lanes: Box<[Lane]>,
+    /// Messages that found no room, oldest first.
+    pub(crate) cache: VecDeque<Mbuf>,
+}
+
+/// All outputs of the function.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// Destinations of each output port.
+    pub(crate) ports: Box<[Range<usize>]>,
+    /// All destinations; the index is the bit in `given` and `committed`.
+    pub(crate) destinations: Box<[Destination]>,
+    /// Destinations that got a message of the present set.
+    pub(crate) given: u64,
+    /// Messages in caches.
+    cached: usize,
+    /// An enqueue failed for another reason than a full queue.
+    failure: Option<Code>,
+}
+
+/// What a flush left behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flush {
+    /// Nothing.
+    Empty,
+    /// Messages that wait for room.
+    Full,
+    /// A queue is gone.
+    Failed(Code),
+}
+
+/// The word of `SlotCtl::reserved` that names the enqueue under way: tail, destination and lane.
+const INTENT: usize = 0;
+
+fn intent(tail: u32, destination: usize, lane: usize) -> u64 {
+    1 << 63 | (destination as u64 & 0xFF) << 48 | (lane as u64 & 0xFFFF) << 32 | u64::from(tail)
+}
+
+fn intent_word(ctl: &SlotCtl) -> &executor_core::primitive::AtomicU64 {
+    &ctl.reserved[INTENT]
+}
+
+impl Writer {
+    /// A writer without messages.
+    pub(crate) fn new(ports: Box<[Range<usize>]>, destinations: Box<[Destination]>) -> Writer {
+        Writer { ports, destinations, given: 0, cached: 0, failure: None }
+    }
+
+    /// Bits of all destinations.
+    pub(crate) fn all(&self) -> u64 {
+        match self.destinations.len() {
+            0 => 0,
+            n => u64::MAX >> (64 - n.min(64)),
+        }
+    }
+
+    /// True when no message waits for room.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.cached == 0 && self.failure.is_none()
+    }
+
+    /// Sends `mbuf` to a destination, or keeps it until there is room.
+    pub(crate) fn push(&mut self, worker: &mut Worker<'static>, destination: usize, mbuf: Mbuf) {
+        self.given |= 1 << destination;
+        let empty = self.destinations.get(destination).is_some_and(|d| d.cache.is_empty());
+        let left = if empty { self.send(worker, destination, mbuf) } else { Some(mbuf) };
+        if let Some(mbuf) = left
+            && let Some(to) = self.destinations.get_mut(destination)
+        {
+            debug_assert!(to.cache.len() < to.cache.capacity(), "at most the own entries");
+            to.cache.push_back(mbuf);
+            self.cached += 1;
+        }
+    }
+
+    /// One enqueue; the mbuf comes back when the queue is full.
+    fn send(&mut self, worker: &mut Worker<'static>, index: usize, mbuf: Mbuf) -> Option<Mbuf> {
+        let ctl = worker.private.ctl;
+        let destination = self.destinations.get_mut(index)?;
+        let count = destination.lanes.len();
+        let at = match count {
+            0 | 1 => 0,
+            n => usize::try_from(worker.of(&mbuf).msg_info().trans_id % n as u64).unwrap_or(0),
+        };
+        let lane = destination.lanes.get_mut(at)?;
+        let word = intent_word(ctl);
+        word.store(intent(lane.ctl.tail.load(Ordering::Relaxed), index, at), Ordering::Release);
+        let result = lane.producer.enqueue(worker, mbuf);
+        if result.is_ok() {
+            // SYNC: release: after the ring word, for a successor that reads what a death left.
+            let bits = ctl.committed.load(Ordering::Relaxed) | 1 << index;
+            ctl.committed.store(bits, Ordering::Release);
+        }
+        word.store(0, Ordering::Release);
+        match result {
+            Ok(wakes) => {
+                ring(&worker.memory, wakes);
+                None
+            }
+            Err(Rejected { mbuf, reason: EnqueueError::Full | EnqueueError::Busy }) => Some(mbuf),
+            Err(Rejected { mbuf, reason }) => {
+                self.failure = Some(reason.code());
+                let wakes = worker.free(mbuf);
+                ring(&worker.memory, wakes);
+                None
+            }
+        }
+    }
+
+    /// Sends what waits for room, each destination in its order.
+    pub(crate) fn flush(&mut self, worker: &mut Worker<'static>) -> Flush {
+        if self.cached != 0 {
+            for index in 0..self.destinations.len() {
+                self.flush_destination(worker, index);
+            }
+        }
+        match self.failure {
+            Some(code) => Flush::Failed(code),
+            None if self.cached == 0 => Flush::Empty,
+            None => Flush::Full,
+        }
+    }
+
+    fn flush_destination(&mut self, worker: &mut Worker<'static>, index: usize) {
+        while let Some(mbuf) = self.destinations.get_mut(index).and_then(|d| d.cache.pop_front()) {
+            match self.send(worker, index, mbuf) {
+                None => self.cached -= 1,
+                Some(mbuf) => {
+                    if let Some(destination) = self.destinations.get_mut(index) {
+                        destination.cache.push_front(mbuf);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The queues that the oldest cached messages wait for.
+    fn blocked(&mut self, worker: &Worker<'static>) -> impl Iterator<Item = &mut Lane> {
+        let memory = worker.memory;
+        self.destinations.iter_mut().filter_map(move |destination| {
+            let id = memory.mbuf(destination.cache.front()?)?.msg_info().trans_id;
+            let count = destination.lanes.len().max(1) as u64;
+            destination.lanes.get_mut(usize::try_from(id % count).ok()?)
+        })
+    }
+
+    /// Asks for a wake-up when there is room again.
+    pub(crate) fn register(&mut self, worker: &Worker<'static>) {
+        self.blocked(worker).for_each(|lane| lane.producer.register_full_wait());
+    }
+
+    /// Withdraws [`Writer::register`].
+    pub(crate) fn withdraw(&mut self) {
+        let lanes = self.destinations.iter_mut().flat_map(|destination| &mut destination.lanes);
+        lanes.for_each(|lane| lane.producer.withdraw_full_wait());
+    }
+
+    /// Counts a wait for room.
+    pub(crate) fn count_full_wait(&mut self, worker: &Worker<'static>) {
+        self.blocked(worker).for_each(|lane| lane.producer.count_full_wait());
+    }
+
+    /// True when a flush would send something.
+    pub(crate) fn has_room(&mut self, worker: &Worker<'static>) -> bool {
+        self.blocked(worker).any(|lane| lane.producer.has_room())
+    }
+
+    /// After a death: finishes the bookkeeping of the enqueue that was under way.
+    pub(crate) fn finish_intent(&self, ctl: &SlotCtl) {
+        let word = intent_word(ctl).swap(0, Ordering::AcqRel);
+        let field = |shift: u32, mask: u64| usize::try_from(word >> shift & mask).unwrap_or(0);
+        let (index, lane) = (field(48, 0xFF), field(32, 0xFFFF));
+        let lane = self.destinations.get(index).and_then(|d| d.lanes.get(lane));
+        if let Some(lane) = lane.filter(|_| word >> 63 != 0)
+            && u64::from(lane.ctl.tail.load(Ordering::Acquire)) != word & 0xFFFF_FFFF
+        {
+            ctl.committed.fetch_or(1 << index, Ordering::AcqRel);
+        }
+    }
+}
