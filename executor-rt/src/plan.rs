@@ -1,8 +1,8 @@
 //! What the host tells the supervisor: one JSON document in a sealed memfd (`DFLOW_PLAN_FD`).
 //!
-//! Descriptor numbers in it are those of the supervisor's own table; executors inherit them under the same
-//! numbers. Environment and arguments are complete: the supervisor adds only what differs from start to
-//! start (`DFLOW_GENERATION`).
+//! Descriptor numbers in it are those of the supervisor's own table; executors inherit them under
+//! the same numbers. Environment and arguments are complete: the supervisor adds only what differs
+//! from start to start (`DFLOW_GENERATION`).
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,8 @@ pub const ENV_HOST_PIDFD: &str = "DFLOW_HOST_PIDFD";
 /// Environment: descriptor of the command socket (supervisor).
 pub const ENV_COMMAND_FD: &str = "DFLOW_COMMAND_FD";
 
-/// Name of the supervisor's process in `/proc/<pid>/comm`, by which tools find it (at most 15 bytes).
+/// Name of the supervisor's process in `/proc/<pid>/comm`, by which tools find it (at most 15
+/// bytes).
 pub const SUPERVISOR_COMM: &str = "dflow-super";
 /// Name of the watcher's process in `/proc/<pid>/comm`.
 pub const WATCHER_COMM: &str = "dflow-watcher";
@@ -36,7 +37,8 @@ pub const WATCHER_ARGUMENT: &str = "--watcher";
 pub enum RestartWhen {
     /// Never: its end is the node's failure.
     Never,
-    /// After a signal or a non-zero exit code.
+    /// After a signal or a non-zero exit code. A code 0 that nobody asked for is the node's
+    /// failure: nobody serves its slot any more.
     OnFailure,
     /// After every end that was not asked for.
     Always,
@@ -54,7 +56,8 @@ pub struct Restart {
     pub backoff_ms: u64,
     /// Longest wait, milliseconds.
     pub backoff_max_ms: u64,
-    /// A process that lived this long is a fresh start for `max` and back-off, milliseconds. 0 = none is.
+    /// A process that lived this long is a fresh start for `max` and back-off, milliseconds. 0 =
+    /// none is.
     pub window_ms: u64,
 }
 
@@ -82,8 +85,9 @@ pub struct NodePlan {
     pub restart: Restart,
     /// Longest time from spawn to ready, milliseconds; then it is killed. 0 = no limit.
     pub init_timeout_ms: u64,
-    /// Longest time without progress while a set is in the function, or while it holds a queue's lock,
-    /// milliseconds; then it is killed. 0 = no limit (locks: `SupervisorPlan::lock_stall_ms`).
+    /// Longest time without progress while a set is in the function, or while it holds a queue's
+    /// lock, milliseconds; then it is killed. 0 = no limit (locks:
+    /// `SupervisorPlan::lock_stall_ms`).
     pub stall_ms: u64,
     /// Core to pin to, if any.
     pub cpu: Option<usize>,
@@ -99,7 +103,8 @@ pub struct SupervisorPlan {
     pub flow: String,
     /// Executors, in start order.
     pub nodes: Vec<NodePlan>,
-    /// A holder of a queue's lock without progress for this long is killed, milliseconds. 0 = no limit.
+    /// A holder of a queue's lock without progress for this long is killed, milliseconds. 0 = no
+    /// limit.
     pub lock_stall_ms: u64,
     /// Use a PID namespace where permitted.
     pub namespace: bool,
@@ -107,7 +112,8 @@ pub struct SupervisorPlan {
     pub log_keep_bytes: u64,
     /// Log descriptors, kept open for tools and trimmed.
     pub log_fds: Vec<i32>,
-    /// Switches off one repair: 0 none, 1 sweep, 2 wake-up after a sweep. The canary of the fault tests.
+    /// Switches off one repair: 0 none, 1 sweep, 2 wake-up after a sweep. The canary of the fault
+    /// tests.
     #[serde(default)]
     pub sabotage: u32,
 }

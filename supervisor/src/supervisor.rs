@@ -116,9 +116,14 @@ struct Supervisor<'b> {
 
 impl Supervisor<'_> {
     fn serve(&mut self, sources: &mut Sources<'_>) -> u8 {
+        let mut changed = false;
         loop {
             let now = MonoTime::now();
             self.start_due(now);
+            if changed && self.strays {
+                // After the successors' start: reading all of /proc takes its time.
+                self.kill_strays();
+            }
             self.check_starting(now);
             self.sweeping.recheck(&self.board, now);
             self.tick(now);
@@ -138,8 +143,9 @@ impl Supervisor<'_> {
             }
             let now = MonoTime::now();
             // Whatever woke us: a signal may have come since.
-            let (changed, mut end) = sources.drain_signals();
-            if woken.children || changed {
+            let (signalled, mut end) = sources.drain_signals();
+            changed = woken.children || signalled;
+            if changed {
                 self.reap(now);
             }
             end |= woken.command && sources.take_command() == Some(command::STOP);
@@ -259,7 +265,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes every change of every child; kills what a dead executor left.
+    /// Takes every change of every child.
     fn reap(&mut self, now: MonoTime) {
         for index in 0..self.nodes.len() {
             let next = |node: &Node| node.live().and_then(|live| live.pidfd.try_wait().ok()?);
@@ -273,11 +279,13 @@ impl Supervisor<'_> {
                 self.changed(index, event, now);
             }
         }
-        if self.strays {
-            let keep: Vec<u32> =
-                self.nodes.iter().filter_map(Node::live).map(|live| live.pid).collect();
-            self.strays = strays::kill_except(&keep) != 0;
-        }
+    }
+
+    /// Kills what dead executors left, as far as it is ours by now; the rest follows its parents.
+    fn kill_strays(&mut self) {
+        let keep: Vec<u32> =
+            self.nodes.iter().filter_map(Node::live).map(|live| live.pid).collect();
+        self.strays = strays::kill_except(&keep) != 0;
     }
 
     fn changed(&mut self, index: usize, event: Event, now: MonoTime) {

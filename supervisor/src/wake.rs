@@ -67,9 +67,9 @@ impl Sources<'_> {
         })
     }
 
-    /// Takes pending signals: whether a child may have changed, and whether one asks to end. Those of
-    /// a terminal are the host's business. Children are looked at *after* this, so that a change that
-    /// comes later finds its signal pending.
+    /// Takes pending signals: whether a child may have changed, and whether one asks to end. Those
+    /// of a terminal are the host's business. Children are looked at *after* this, so that a change
+    /// that comes later finds its signal pending.
     pub(crate) fn drain_signals(&self) -> (bool, bool) {
         let (mut children, mut end) = (false, false);
         while let Ok(Some(received)) = self.signals.read() {
