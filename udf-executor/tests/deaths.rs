@@ -1,0 +1,187 @@
+//! The process dies at different places: what its successor adopts, answers, or gives to the function again.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Node, Setup};
+use executor_core::error::Code;
+use executor_core::primitive::Ordering;
+use sys::pidfd::Event;
+use sys::signal::Signal;
+
+#[test]
+fn killed_inside_the_function_the_id_is_answered_and_the_rest_goes_on() {
+    let mut node = Node::start(Setup::new("slow").ports(1, 2));
+    node.ready();
+    for (id, stop) in [(1, 0), (2, 1), (3, 0)] {
+        node.feed(0, id, &[stop]);
+    }
+    assert_eq!(node.fetch(0).id(), 1);
+    node.fetch(1).assert_answer(1, Code::NO_OUTPUT);
+    node.until_in_function(2);
+    let swept = node.kill_and_restart();
+    assert_eq!(swept.adopted, 1, "{swept:?}");
+    node.ready();
+    node.fetch(0).assert_answer(2, Code::EXECUTOR_DIED);
+    node.fetch(1).assert_answer(2, Code::EXECUTOR_DIED);
+    assert_eq!(node.fetch(0).id(), 3);
+    node.finalize();
+}
+
+#[test]
+fn redelivered_when_the_node_opted_in() {
+    let setup = Setup::new("slow").options(|options| {
+        options.redeliver = true;
+        options.poison_limit = 1;
+    });
+    let mut node = Node::start(setup);
+    node.ready();
+    node.feed(0, 1, &[1]);
+    node.feed(0, 2, &[0]);
+    node.until_in_function(1);
+    node.kill_and_restart();
+    node.ready();
+    for id in 1..=2 {
+        let got = node.fetch(0);
+        assert_eq!((got.id(), got.code()), (id, Code::SUCCESS));
+    }
+    node.finalize();
+}
+
+#[test]
+fn a_poisonous_input_is_answered_after_its_limit() {
+    let setup = Setup::new("segv-on-id").attr("id", 2).options(|options| {
+        options.redeliver = true;
+        options.poison_limit = 2;
+    });
+    let mut node = Node::start(setup);
+    for id in 1..=3 {
+        node.feed(0, id, &[1]);
+    }
+    for death in 1..=3 {
+        node.ready();
+        let event = node.end();
+        assert!(
+            matches!(event, Event::Signalled { signal: Signal::SEGV, .. }),
+            "death {death}: {event:?}\n{}",
+            node.logs()
+        );
+        node.sweep();
+        node.spawn();
+    }
+    node.ready();
+    assert_eq!(node.fetch(0).id(), 1);
+    node.fetch(0).assert_answer(2, Code::POISON);
+    assert_eq!(node.fetch(0).id(), 3);
+    node.finalize();
+}
+
+#[test]
+fn a_wild_write_is_a_death_like_any_other() {
+    let mut node = Node::start(Setup::new("segv-on-id").attr("id", 1));
+    node.ready();
+    node.feed(0, 1, &[1]);
+    assert!(matches!(node.end(), Event::Signalled { signal: Signal::SEGV, .. }));
+    node.sweep();
+    node.spawn();
+    node.ready();
+    node.fetch(0).assert_answer(1, Code::EXECUTOR_DIED);
+    node.finalize();
+}
+
+#[test]
+fn a_write_into_an_input_is_named() {
+    let mut node = Node::start(Setup::new("write-into-input"));
+    node.ready();
+    node.feed(0, 9, &[1]);
+    assert!(matches!(node.end(), Event::Signalled { signal: Signal::SEGV, .. }));
+    assert_eq!(node.ctl().last_code.load(Ordering::Relaxed), Code::WRITE_FAULT.0);
+    let logs = node.logs();
+    let wanted = "function write-into-input wrote into input 0";
+    assert!(logs.contains(wanted) && logs.contains("partition of slot 0"), "{logs}");
+    assert!(logs.contains(" node 9 | "), "{logs}");
+    node.sweep();
+    node.spawn();
+    node.ready();
+    node.fetch(0).assert_answer(9, Code::WRITE_FAULT);
+    node.finalize();
+}
+
+#[test]
+fn half_a_set_is_adopted() {
+    let mut node = Node::start(Setup::new("add").ports(2, 1));
+    node.ready();
+    node.feed(0, 1, &[4]);
+    let limit = common::watchdog().unwrap();
+    while !node.inputs[0].is_empty() {
+        assert!(!limit.is_past(sys::clock::MonoTime::now()), "{}", node.logs());
+        std::thread::yield_now();
+    }
+    let swept = node.kill_and_restart();
+    assert_eq!(swept.adopted, 1, "{swept:?}");
+    node.ready();
+    node.feed(1, 1, &[5]);
+    assert_eq!(node.fetch(0).ints(), [9]);
+    node.finalize();
+}
+
+#[test]
+fn sigterm_ends_an_idle_process_well() {
+    let mut node = Node::start(Setup::new("identity"));
+    node.ready();
+    node.feed(0, 1, &[1]);
+    assert_eq!(node.fetch(0).id(), 1);
+    node.signal(Signal::TERM);
+    assert_eq!(node.end(), Event::Exited(0), "{}", node.logs());
+}
+
+/// Kills at moments that the scheduler chooses: every id ends exactly once.
+#[test]
+fn killed_over_and_over_every_id_ends_once() {
+    const IDS: u64 = 600;
+    const KILLS: u64 = 20;
+    let mut node = Node::start(Setup::new("two-outputs").ports(1, 2));
+    node.ready();
+    let mut seen: BTreeMap<(usize, u64), Vec<Code>> = BTreeMap::new();
+    let mut fed = 0;
+    for round in 0..KILLS {
+        let until = IDS * (round + 1) / KILLS;
+        let half = fed + (until - fed) * (round % 5) / 5;
+        while fed < until {
+            fed += 1;
+            node.feed(0, fed, &[fed.cast_signed(); 6]);
+            if fed > half && fed <= half + 1 {
+                node.signal(Signal::KILL);
+            }
+            drain(&mut node, &mut seen, fed.saturating_sub(4), fed <= half);
+        }
+        if half < until {
+            node.end();
+            node.sweep();
+            node.spawn();
+            node.ready();
+        }
+        drain(&mut node, &mut seen, until, true);
+    }
+    node.finalize();
+    for id in 1..=IDS {
+        for output in 0..2 {
+            let codes = seen.get(&(output, id)).map_or(&[][..], Vec::as_slice);
+            assert_eq!(codes.len(), 1, "output {output}, id {id}: {codes:?}\n{}", node.logs());
+            assert!([Code::SUCCESS, Code::EXECUTOR_DIED].contains(&codes[0]), "{codes:?}");
+        }
+    }
+}
+
+/// Takes what is there; with `wait`, until id `until` came out of both outputs.
+fn drain(node: &mut Node, seen: &mut BTreeMap<(usize, u64), Vec<Code>>, until: u64, wait: bool) {
+    for output in 0..2 {
+        let done = |seen: &BTreeMap<_, _>| seen.contains_key(&(output, until));
+        while until > 0 && wait && !done(seen) {
+            let got = node.fetch(output);
+            seen.entry((output, got.id())).or_default().push(got.code());
+        }
+    }
+}
