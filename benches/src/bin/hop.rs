@@ -4,7 +4,7 @@
 //! dequeue, read both and the payload's first and last line, free. Spinning part: two processes on
 //! two cores, ping-pong, half a round trip is one hop; the line transfer, both payload sizes and
 //! both rivals take turns. Sleeping part: the consumer is parked in the kernel when the message
-//! arrives, beside a bare futex hand-over between the same cores. Excluded: set-up, the first rounds
+//! comes, beside a bare futex hand-over between the same cores. Excluded: set-up, the first rounds
 //! of each block. Back of the envelope: slot word, head line and descriptor lines cross once each.
 
 use benches::Failure;

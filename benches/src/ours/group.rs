@@ -1,5 +1,5 @@
-//! A memory group of a measurement: two slots, each with a partition of equal blocks, made and attached
-//! by the functions that executors use. The mappings live until the process ends.
+//! A memory group of a measurement: two slots, each with a partition of equal blocks, made and
+//! attached by the functions that executors use. The mappings live until the process ends.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

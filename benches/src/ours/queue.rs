@@ -43,8 +43,11 @@ impl QueuePair {
     }
 }
 
-/// Makes a queue from the worker's process to itself.
-fn pair(
+/// Makes a queue from slot 0 to itself and opens both ends. Once a group.
+///
+/// # Errors
+/// The depth is impossible, or the group has such a queue already.
+pub fn pair(
     worker: &Worker<'static>,
     depth: u32,
 ) -> Result<(Producer<'static>, Consumer<'static>), Failure> {
