@@ -13,12 +13,15 @@ use executor_core::region::Memory;
 use executor_rt::attach::Created;
 use executor_rt::plan::{self as wire, NodePlan, RestartWhen, SupervisorPlan};
 use sys::clock::MonoTime;
+use sys::errno::Errno;
 use sys::pidfd::PidFd;
+use sys::poll::{Events, PollFd, poll};
 use sys::signal::Signal;
 use sys::spawn::{Child, Spawn};
 use sys::{SysError, futex, memfd, socket};
 
 use super::files::Files;
+use super::responses::Responses;
 use super::{DeployOptions, binaries};
 use crate::error::{DeployError, Place, Problem};
 use crate::graph::RestartPolicy;
@@ -190,9 +193,11 @@ pub fn wait_ready(
     plan: &DeployPlan,
     memory: &Memory<'_>,
     launched: &Launched,
+    responses: &mut Responses,
 ) -> Result<(), DeployError> {
     loop {
         let sequence = memory.status.sequence.load(Ordering::Acquire);
+        responses.drain();
         let mut ready = true;
         for executor in &plan.executors {
             let Some(status) = memory.slot_status.get(executor.slot as usize) else { continue };
@@ -240,8 +245,29 @@ pub fn tail(log: &OwnedFd) -> String {
     lines.get(from..).unwrap_or(&[]).iter().map(|line| format!("    {line}\n")).collect()
 }
 
-/// Ends everything at once.
-pub fn kill(launched: &Launched) {
-    let _ = launched.watcher.pidfd.signal(Signal::KILL);
-    let _ = launched.watcher.pidfd.wait_end();
+/// Time for the watcher to kill and reap everything, milliseconds.
+const CLEAN_UP_MS: u64 = 5_000;
+
+/// Waits until the flow has ended by itself, and ends it after `patience_ms`. No process of it is left then:
+/// the watcher is asked first, because only it can wait for all others; a watcher that does not answer is
+/// killed, and they die with it.
+pub fn end(launched: &Launched, patience_ms: u64) {
+    let watcher = &launched.watcher.pidfd;
+    if !ends_within(watcher, patience_ms) {
+        let _ = watcher.signal(Signal::TERM);
+        if !ends_within(watcher, CLEAN_UP_MS) {
+            let _ = watcher.signal(Signal::KILL);
+        }
+    }
+    let _ = watcher.wait_end();
+}
+
+fn ends_within(process: &PidFd, ms: u64) -> bool {
+    let deadline = MonoTime::now().add_ms(ms);
+    loop {
+        match poll(&mut [PollFd::new(process, Events::IN)], Some(deadline)) {
+            Err(error) if error.errno == Errno::INTR => {}
+            other => return other.is_ok_and(|ready| ready > 0),
+        }
+    }
 }

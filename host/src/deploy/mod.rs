@@ -12,14 +12,16 @@ pub mod binaries;
 pub mod files;
 pub mod group;
 pub mod launch;
+pub mod responses;
 
 use executor_core::owner::SlotId;
-use executor_rt::attach::{self, Role};
+use executor_rt::attach::{self, Attached, Created, Role};
 use std::os::fd::AsFd;
 
 use crate::error::DeployError;
 use crate::plan::DeployPlan;
-use crate::session::Session;
+use crate::session::{Ends, Session};
+use launch::Launched;
 
 /// How to deploy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,16 +54,30 @@ impl DeployPlan {
         let role = Role::Member(SlotId(0));
         let attached = attach::attach(created.control.as_fd(), created.arena.as_fd(), role)
             .map_err(|failure| group::group_error(&self, failure))?;
-        let slot_error = |e| group::group_error(&self, attach::Failure::Attach(e));
-        let control = attached.worker(2, 1).map_err(slot_error)?;
-        group::create_queues(&self, &control)?;
-        let launched = launch::launch(&self, &created, options)?;
-        let ready = launch::wait_ready(&self, &attached.group.memory, &launched);
-        if let Err(error) = ready {
-            launch::kill(&launched);
+        let begun = self.begin(&created, attached, options);
+        let (ends, launched) = begun.inspect_err(|_| {
+            // Nothing runs any more and nothing else points into the group.
             let _ = attached.retire();
-            return Err(error);
-        }
-        Session::new(self, attached, control, launched)
+        })?;
+        drop(created);
+        Session::new(self, attached, ends, launched)
+    }
+
+    /// Steps 1 (queues) to 4.
+    fn begin(
+        &self,
+        created: &Created,
+        attached: &'static Attached,
+        options: &DeployOptions,
+    ) -> Result<(Ends, Launched), DeployError> {
+        let slot_error = |e| group::group_error(self, attach::Failure::Attach(e));
+        let control = attached.worker(2, 1).map_err(slot_error)?;
+        group::create_queues(self, &control)?;
+        let mut ends = Ends::open(self, attached, control)?;
+        let launched = launch::launch(self, created, options)?;
+        let memory = &attached.group.memory;
+        launch::wait_ready(self, memory, &launched, &mut ends.responses)
+            .inspect_err(|_| launch::end(&launched, 0))?;
+        Ok((ends, launched))
     }
 }

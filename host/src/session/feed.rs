@@ -1,10 +1,12 @@
 //! Feeding: checks, an id in the ledger, blocks in the host's partition, then all queues at once.
 //!
 //! Order matters: room in the ledger, blocks, room in every queue, and only then the enqueues, which can't
-//! fail any more because this side is each lane's only producer. So a feed is all or nothing (H2).
+//! find a lane full any more because this side is its only producer. So a feed is all or nothing (H2). Only a
+//! queue whose control words a peer destroyed can refuse then: its id is answered PEER_FAULT.
+//! Every wait ends at the deadline or with the session, and not at a signal.
 
 use executor_core::abi::{MsgInfo, RuntimeTensorDesc, TENSOR_DESC_SIZE, head};
-use executor_core::error::{AllocError, Code, QueueError};
+use executor_core::error::{AllocError, Code, EnqueueError, QueueError};
 use executor_core::mbuf::Mbuf;
 use executor_core::owner::{QueueId, SlotId};
 use executor_core::pool::{Head, Worker};
@@ -75,12 +77,14 @@ impl std::fmt::Display for FeedError {
 
 impl std::error::Error for FeedError {}
 
+#[derive(Debug)]
 struct Port {
     /// One list of instance producers a destination.
     destinations: Vec<Vec<Producer<'static>>>,
 }
 
 /// The feeding half of a session: one worker, one producer a queue.
+#[derive(Debug)]
 pub(super) struct FeedSide {
     worker: Worker<'static>,
     waiter: Waiter<'static>,
@@ -115,14 +119,41 @@ pub(super) fn feed(
 
 fn try_feed(shared: &Shared, feed: &Feed, deadline: Option<MonoTime>) -> Result<u64, FeedReason> {
     check(&shared.plan, feed)?;
-    let mut side = lock(&shared.feed);
+    let turn = shared.feed.take(deadline);
+    let mut side =
+        turn.ok_or_else(|| FeedReason::TimedOut("another thread is feeding".to_owned()))?;
     let id = open_id(shared, feed, deadline)?;
-    let result = send(shared, &mut side, feed, id, deadline);
-    if result.is_err() {
-        lock(&shared.ledger).withdraw(id);
-        shared.room.notify_one();
+    match send(shared, &mut side, feed, id, deadline) {
+        Ok(refused) => {
+            commit(shared, id, refused);
+            Ok(id)
+        }
+        Err(reason) => {
+            lock(&shared.ledger).withdraw(id);
+            shared.room.notify_one();
+            Err(reason)
+        }
     }
-    result.map(|()| id)
+}
+
+/// The messages are queued, except for the queue that `refused` its one: from now on the id can be answered.
+fn commit(shared: &Shared, id: u64, refused: Option<u32>) {
+    let mut ledger = lock(&shared.ledger);
+    let next = ledger.next_deadline();
+    ledger.sent(id);
+    if let Some(queue) = refused {
+        let name = shared.plan.queues.get(queue as usize).map_or("?", |q| q.name.as_str());
+        ledger.answer(id, Code::PEER_FAULT, &format!("queue `{name}` refused the message"));
+    } else if let Some(ended) = lock(&shared.ended).clone() {
+        // It ended meanwhile, and its last answers did not include this id.
+        ledger.answer(id, ended.code, &ended.reason);
+    }
+    // A sleeping fetch knows neither this answer nor this deadline.
+    let news = ledger.has_answer() || ledger.next_deadline() != next;
+    drop(ledger);
+    if news {
+        shared.wake();
+    }
 }
 
 fn check(plan: &DeployPlan, feed: &Feed) -> Result<(), FeedReason> {
@@ -193,7 +224,9 @@ fn open_id(shared: &Shared, feed: &Feed, deadline: Option<MonoTime>) -> Result<u
         }
         if deadline.is_some_and(|deadline| deadline <= now) {
             let open = ledger.open_count();
-            let text = format!("{open} ids are open (session max_open); fetch their events");
+            let text = format!(
+                "{open} ids are open (session max_open) or have events to fetch; fetch them"
+            );
             return Err(FeedReason::TimedOut(text));
         }
         let slice =
@@ -209,8 +242,9 @@ fn send(
     feed: &Feed,
     id: u64,
     deadline: Option<MonoTime>,
-) -> Result<(), FeedReason> {
+) -> Result<Option<u32>, FeedReason> {
     let mut messages: Vec<Vec<Mbuf>> = Vec::with_capacity(feed.tensors.len());
+    let mut refused = None;
     let filled = fill(shared, side, feed, id, deadline, &mut messages);
     let ready = filled.and_then(|()| wait_for_room(shared, side, id, deadline));
     if let Err(reason) = ready {
@@ -220,14 +254,40 @@ fn send(
     for (input, copies) in side.ports.iter_mut().zip(messages) {
         for (instances, mbuf) in input.destinations.iter_mut().zip(copies) {
             let Some(producer) = instance_of(instances, id) else { continue };
-            match producer.enqueue(&mut side.worker, mbuf) {
-                Ok(wakes) => ring(&side.worker.memory, wakes),
-                // Room was checked and this is the lane's only producer: only a destroyed queue is left.
-                Err(rejected) => port::free(&mut side.worker, rejected.mbuf),
+            if !put(shared, &mut side.worker, producer, mbuf) {
+                refused = Some(producer.id().0);
             }
         }
     }
-    Ok(())
+    Ok(refused)
+}
+
+/// Enqueues where there is room; false when the queue can't be used any more.
+fn put(
+    shared: &Shared,
+    worker: &mut Worker<'static>,
+    producer: &mut Producer<'static>,
+    mut mbuf: Mbuf,
+) -> bool {
+    loop {
+        match producer.enqueue(worker, mbuf) {
+            Ok(wakes) => {
+                ring(&worker.memory, wakes);
+                return true;
+            }
+            // The lock of an overwriting queue: its holder goes on, or the supervisor breaks it.
+            Err(rejected)
+                if rejected.reason == EnqueueError::Busy && lock(&shared.ended).is_none() =>
+            {
+                mbuf = rejected.mbuf;
+                std::thread::yield_now();
+            }
+            Err(rejected) => {
+                port::free(worker, rejected.mbuf);
+                return false;
+            }
+        }
+    }
 }
 
 fn instance_of<'a>(
@@ -248,26 +308,59 @@ fn fill(
 ) -> Result<(), FeedReason> {
     for (index, tensor) in feed.tensors.iter().enumerate() {
         let size = tensor.bytes.len() as u64 + TENSOR_DESC_SIZE as u64;
-        let mbuf = port::alloc(&mut side.worker, &side.waiter, size, Head::Zeroed, deadline)
-            .map_err(|error| alloc_reason(shared, index, error))?;
-        let mut copies = vec![mbuf];
-        let first = copies.first_mut();
-        let written = first.is_some_and(|mbuf| write(&side.worker, mbuf, feed, tensor, id));
+        let alloc = |worker: &mut Worker<'static>| worker.alloc(size, Head::Zeroed);
+        let mut first = wait_for_mbuf(shared, side, index, deadline, alloc)?;
+        let written = write(&side.worker, &mut first, feed, tensor, id);
         let wanted = side.ports.get(index).map_or(0, |port| port.destinations.len());
-        while written && copies.len() < wanted {
-            let copy = copies.first().map(|first| side.worker.copy_ref(first));
-            match copy {
-                Some(Ok(copy)) => copies.push(copy),
-                _ => break,
-            }
+        let mut copies = Vec::with_capacity(wanted.max(1));
+        let mut copied = Ok(());
+        while written && copied.is_ok() && copies.len() + 1 < wanted {
+            let copy = |worker: &mut Worker<'static>| worker.copy_ref(&first);
+            copied = wait_for_mbuf(shared, side, index, deadline, copy).map(|c| copies.push(c));
         }
-        let enough = copies.len() >= wanted;
+        copies.push(first);
         messages.push(copies);
-        if !written || !enough {
-            return Err(FeedReason::TimedOut("the host has no free mbuf entry".to_owned()));
+        copied?;
+        if !written {
+            let name = &tensor.shape;
+            return Err(FeedReason::Invalid(format!(
+                "a tensor of shape {name:?} has no descriptor"
+            )));
         }
     }
     Ok(())
+}
+
+/// Tries to get an mbuf of the host's partition until the deadline or the session's end.
+fn wait_for_mbuf(
+    shared: &Shared,
+    side: &mut FeedSide,
+    input: usize,
+    deadline: Option<MonoTime>,
+    mut attempt: impl FnMut(&mut Worker<'static>) -> Result<Mbuf, AllocError>,
+) -> Result<Mbuf, FeedReason> {
+    let FeedSide { worker, waiter, .. } = side;
+    let (memory, slot, index) = (worker.memory, worker.slot(), waiter.index());
+    let mut got = attempt(worker);
+    while got == Err(AllocError::Exhausted) {
+        let ended = || lock(&shared.ended).is_some();
+        let waited = waiter.wait(
+            deadline,
+            || memory.register_pool_wait(slot, index),
+            || {
+                got = attempt(worker);
+                got != Err(AllocError::Exhausted) || ended()
+            },
+        );
+        memory.withdraw_pool_wait(slot, index);
+        if let (Err(_), Some(ended)) = (&got, lock(&shared.ended).clone()) {
+            return Err(FeedReason::Ended(ended));
+        }
+        if waited == Waited::TimedOut {
+            break;
+        }
+    }
+    got.map_err(|error| alloc_reason(shared, input, error))
 }
 
 fn write(worker: &Worker<'_>, mbuf: &mut Mbuf, feed: &Feed, tensor: &Tensor, id: u64) -> bool {
@@ -316,16 +409,19 @@ fn wait_for_room(
             producer.count_full_wait();
             let cell = std::cell::RefCell::new(&mut *producer);
             let ended = || lock(&shared.ended).is_some();
-            let waited = side.waiter.wait(
-                deadline,
-                || cell.borrow().register_full_wait(),
-                || cell.borrow_mut().has_room() || ended(),
-            );
+            let wait = || {
+                side.waiter.wait(
+                    deadline,
+                    || cell.borrow().register_full_wait(),
+                    || cell.borrow_mut().has_room() || ended(),
+                )
+            };
+            let waited = std::iter::repeat_with(wait).find(|end| *end != Waited::Interrupted);
             producer.withdraw_full_wait();
             if let Some(ended) = lock(&shared.ended).clone() {
                 return Err(FeedReason::Ended(ended));
             }
-            if waited == Waited::TimedOut || !producer.has_room() {
+            if waited == Some(Waited::TimedOut) && !producer.has_room() {
                 let input = shared.plan.host.inputs.get(index).map_or("", |i| i.name.as_str());
                 let queue = producer.id().0;
                 let name = shared.plan.queues.get(queue as usize).map_or("", |q| q.name.as_str());

@@ -8,7 +8,7 @@ use executor_core::owner::{QueueId, SlotId};
 use executor_core::pool::Worker;
 use executor_core::queue::Consumer;
 use executor_rt::port;
-use executor_rt::waiter::{Waited, Waiter, ring};
+use executor_rt::waiter::{Waiter, ring};
 use sys::clock::MonoTime;
 
 use super::ledger::{Answer, Settled};
@@ -50,6 +50,7 @@ impl std::fmt::Display for FetchError {
 impl std::error::Error for FetchError {}
 
 /// The fetching half of a session: one worker, one consumer an output port.
+#[derive(Debug)]
 pub(super) struct FetchSide {
     worker: Worker<'static>,
     waiter: Waiter<'static>,
@@ -78,42 +79,45 @@ pub(super) fn host_waiters(shared: &Shared) -> impl Iterator<Item = Waiter<'stat
 }
 
 pub(super) fn fetch(shared: &Arc<Shared>, deadline: Option<MonoTime>) -> Result<Event, FetchError> {
-    let mut side = lock(&shared.fetch);
+    let mut side = shared.fetch.take(deadline).ok_or(FetchError::TimedOut)?;
     loop {
-        if let Some(answer) = lock(&shared.ledger).take_answer() {
+        // The clock first: what is found missing then was missing at the deadline.
+        let now = MonoTime::now();
+        let ended = lock(&shared.ended).clone();
+        let answer = {
+            let mut ledger = lock(&shared.ledger);
+            ledger.expire(now);
+            ledger.take_answer()
+        };
+        if let Some(answer) = answer {
             shared.room.notify_one();
             return Ok(answered(answer));
         }
         if let Some(event) = poll(shared, &mut side) {
             return Ok(event);
         }
-        if let Some(ended) = lock(&shared.ended).clone()
-            && !lock(&shared.ledger).has_answer()
+        if let Some(ended) = ended
+            && lock(&shared.ledger).is_empty()
         {
             return Err(FetchError::Ended(ended));
+        }
+        if deadline.is_some_and(|deadline| deadline.is_past(now)) {
+            return Err(FetchError::TimedOut);
         }
         let next = lock(&shared.ledger).next_deadline();
         let until = [deadline, next].into_iter().flatten().min();
         let memory = side.worker.memory;
         let FetchSide { ports, waiter, .. } = &mut *side;
-        let waited = waiter.wait(
+        // However it ends, the next round looks at everything, clock included.
+        let _ = waiter.wait(
             until,
             || {},
             || {
                 ports.iter_mut().any(|port| port.has_message(&memory))
-                    || lock(&shared.ledger).has_answer()
+                    || lock(&shared.ledger).has_news(next)
                     || lock(&shared.ended).is_some()
             },
         );
-        if waited == Waited::TimedOut {
-            let now = MonoTime::now();
-            lock(&shared.ledger).expire(now);
-            if deadline.is_some_and(|deadline| deadline <= now)
-                && !lock(&shared.ledger).has_answer()
-            {
-                return poll(shared, &mut side).ok_or(FetchError::TimedOut);
-            }
-        }
     }
 }
 
@@ -135,9 +139,10 @@ fn poll(shared: &Arc<Shared>, side: &mut FetchSide) -> Option<Event> {
                     mbuf
                 }
                 Err(DequeueError::Fault) => continue,
+                // The lock of an overwriting queue; the caller looks at clock and session, and comes again.
                 Err(DequeueError::Busy) => {
                     std::thread::yield_now();
-                    continue;
+                    break;
                 }
                 Err(_) => break,
             };

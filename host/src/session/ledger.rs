@@ -4,6 +4,7 @@
 //! output port had its terminal event: data, a code that came through the flow, or an *answer* made here
 //! (deadline, cancel, a node that failed, a dead supervisor). What arrives afterwards is counted as late
 //! and dropped; what arrives for a port that was settled is counted as a duplicate and dropped.
+//! Between `open` and `sent` an id takes up room and gets no answer, so a feed that fails leaves no trace.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -18,6 +19,8 @@ struct Open {
     pending: u64,
     deadline: Option<MonoTime>,
     fed: MonoTime,
+    /// Its messages are queued. Before that only the feeder may end it.
+    sent: bool,
 }
 
 /// A terminal event that did not come out of the flow.
@@ -103,10 +106,12 @@ impl Ledger {
         }
     }
 
-    /// Room for another id.
+    /// Room for another id. Answers that nobody fetched take up room, too.
     #[must_use]
     pub(super) fn has_room(&self) -> bool {
+        let ports = self.all_ports.count_ones() as usize;
         self.open.len() < self.max_open
+            && self.ready.len() < self.max_open.saturating_mul(ports.max(1))
     }
 
     /// Number of open ids.
@@ -115,9 +120,9 @@ impl Ledger {
         self.open.len()
     }
 
-    /// Ids that are open.
+    /// Ids that are open and sent.
     pub(super) fn open_ids(&self) -> impl Iterator<Item = u64> + '_ {
-        self.open.keys().copied()
+        self.open.iter().filter(|(_, open)| open.sent).map(|(id, _)| *id)
     }
 
     /// Opens an id: the next one, or `custom`, which must not be smaller than the last.
@@ -145,11 +150,18 @@ impl Ledger {
         }
         self.last = id;
         self.counts.fed += 1;
-        self.open.insert(id, Open { pending: self.all_ports, deadline, fed: now });
-        if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, id));
-        }
+        let open = Open { pending: self.all_ports, deadline, fed: now, sent: false };
+        self.open.insert(id, open);
         Ok(id)
+    }
+
+    /// The messages of an id are queued: from now on it can be answered.
+    pub(super) fn sent(&mut self, id: u64) {
+        // It may have been fetched already.
+        if let Some(open) = self.open.get_mut(&id) {
+            open.sent = true;
+            self.deadlines.extend(open.deadline.map(|deadline| (deadline, id)));
+        }
     }
 
     /// Takes back an id that was opened and then not fed.
@@ -188,8 +200,11 @@ impl Ledger {
         Settled::Terminal(micros)
     }
 
-    /// Answers every port of `id` that is still open; false when it is not open.
+    /// Answers every port of `id` that is still open; false when it is not open and sent.
     pub(super) fn answer(&mut self, id: u64, code: Code, reason: &str) -> bool {
+        if !self.open.get(&id).is_some_and(|open| open.sent) {
+            return false;
+        }
         let Some(open) = self.open.remove(&id) else { return false };
         self.forget_deadline(id, open.deadline);
         self.counts.closed += 1;
@@ -199,9 +214,9 @@ impl Ledger {
         true
     }
 
-    /// Answers every open id.
+    /// Answers every id that is open and sent.
     pub(super) fn answer_all(&mut self, code: Code, reason: &str) {
-        let mut ids: Vec<u64> = self.open.keys().copied().collect();
+        let mut ids: Vec<u64> = self.open_ids().collect();
         ids.sort_unstable();
         for id in ids {
             self.answer(id, code, reason);
@@ -228,6 +243,18 @@ impl Ledger {
         self.ready.pop_front()
     }
 
+    /// True when an answer waits, or the next deadline is another than `next`.
+    #[must_use]
+    pub(super) fn has_news(&self, next: Option<MonoTime>) -> bool {
+        self.has_answer() || self.next_deadline().is_some_and(|now| next.is_none_or(|n| now < n))
+    }
+
+    /// True when no id is open and no answer waits.
+    #[must_use]
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.ready.is_empty()
+    }
+
     /// True when an answer waits to be fetched.
     #[must_use]
     pub(super) fn has_answer(&self) -> bool {
@@ -241,10 +268,42 @@ mod tests {
 
     const NOW: MonoTime = MonoTime::from_ns(1_000_000);
 
+    fn feed(ledger: &mut Ledger, deadline: Option<MonoTime>) -> u64 {
+        let id = ledger.open(None, NOW, deadline).unwrap();
+        ledger.sent(id);
+        id
+    }
+
+    #[test]
+    fn an_unsent_id_is_only_the_feeders() {
+        let mut ledger = Ledger::new(1, 1);
+        let id = ledger.open(None, NOW, Some(NOW.add_ms(1))).unwrap();
+        assert!(!ledger.answer(id, Code::CANCELLED, "test"));
+        ledger.expire(NOW.add_ms(2));
+        ledger.answer_all(Code::SESSION_CLOSED, "test");
+        assert_eq!((ledger.has_answer(), ledger.open_ids().count()), (false, 0));
+        ledger.withdraw(id);
+        assert_eq!((ledger.open_count(), ledger.counts.fed), (0, 0));
+        let id = ledger.open(None, NOW, Some(NOW.add_ms(1))).unwrap();
+        assert_eq!(ledger.settle(id, 0, NOW), Settled::Terminal(0));
+        ledger.sent(id);
+        assert_eq!(ledger.next_deadline(), None);
+    }
+
+    #[test]
+    fn answers_that_nobody_fetches_take_up_room() {
+        let mut ledger = Ledger::new(2, 1);
+        let id = feed(&mut ledger, None);
+        assert!(ledger.answer(id, Code::CANCELLED, "test"));
+        assert_eq!(ledger.open(None, NOW, None), Err(Refused::Full));
+        assert!(ledger.take_answer().is_some());
+        assert!(ledger.open(None, NOW, None).is_ok());
+    }
+
     #[test]
     fn every_port_ends_once() {
         let mut ledger = Ledger::new(2, 4);
-        let id = ledger.open(None, NOW, None).unwrap();
+        let id = feed(&mut ledger, None);
         assert_eq!(id, 1);
         assert_eq!(ledger.settle(id, 0, NOW), Settled::Terminal(0));
         assert_eq!(ledger.settle(id, 0, NOW), Settled::Duplicate);
@@ -272,8 +331,8 @@ mod tests {
     #[test]
     fn bounded_and_exact_about_deadlines() {
         let mut ledger = Ledger::new(1, 2);
-        let first = ledger.open(None, NOW, Some(NOW.add_ms(10))).unwrap();
-        let second = ledger.open(None, NOW, Some(NOW.add_ms(5))).unwrap();
+        let first = feed(&mut ledger, Some(NOW.add_ms(10)));
+        let second = feed(&mut ledger, Some(NOW.add_ms(5)));
         assert_eq!(ledger.open(None, NOW, None), Err(Refused::Full));
         assert_eq!(ledger.next_deadline(), Some(NOW.add_ms(5)));
         ledger.expire(NOW.add_ms(4));
@@ -289,7 +348,7 @@ mod tests {
         let third = ledger.open(None, NOW, None).unwrap();
         ledger.withdraw(third);
         assert_eq!(ledger.counts.fed, 2);
-        ledger.open(None, NOW, None).unwrap();
+        feed(&mut ledger, None);
         ledger.answer_all(Code::SESSION_CLOSED, "closed");
         assert!(ledger.has_answer());
     }

@@ -16,12 +16,15 @@
 mod feed;
 mod fetch;
 mod ledger;
+mod lost;
 mod message;
+mod turn;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use executor_core::error::{AttachError, Code};
 use executor_core::inspect::{self, Usage};
@@ -33,8 +36,6 @@ use executor_rt::plan::command;
 use executor_rt::{payload, port};
 use sys::clock::MonoTime;
 use sys::doorbell::EventFd;
-use sys::poll::{Events, PollFd};
-use sys::signal::Signal;
 
 pub use feed::{FeedError, FeedReason};
 pub use fetch::FetchError;
@@ -42,10 +43,12 @@ pub use ledger::LedgerCounts;
 pub use message::{Event, Failure, Feed, Output, Tensor};
 
 use crate::deploy::group::group_error;
-use crate::deploy::launch::Launched;
-use crate::error::DeployError;
+use crate::deploy::launch::{self, Launched};
+use crate::deploy::responses::Responses;
+use crate::error::{DeployError, Place, Problem};
 use crate::plan::DeployPlan;
 use ledger::Ledger;
+use turn::Turn;
 
 /// Why a session no longer runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,8 +64,8 @@ pub(crate) struct Shared {
     pub(crate) plan: DeployPlan,
     ledger: Mutex<Ledger>,
     room: Condvar,
-    feed: Mutex<feed::FeedSide>,
-    fetch: Mutex<fetch::FetchSide>,
+    feed: Turn<feed::FeedSide>,
+    fetch: Turn<fetch::FetchSide>,
     spare: Mutex<Worker<'static>>,
     ended: Mutex<Option<Ended>>,
     launched: Launched,
@@ -70,6 +73,8 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     restarts: AtomicU64,
     outputs_out: AtomicU64,
+    closed: AtomicBool,
+    retired: AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -90,7 +95,19 @@ impl Shared {
 
     fn give_back(&self, mbuf: Mbuf) {
         port::free(&mut lock(&self.spare), mbuf);
-        self.outputs_out.fetch_sub(1, Ordering::Release);
+        // SYNC: SeqCst, pairs with `shut_down`: of closing and the last drop, the later one sees both.
+        self.outputs_out.fetch_sub(1, Ordering::SeqCst);
+        self.retire_unused();
+    }
+
+    /// Gives the group's memory back once the session is closed and nobody holds an output: nobody can
+    /// fetch another one.
+    fn retire_unused(&self) {
+        let unused =
+            self.closed.load(Ordering::SeqCst) && self.outputs_out.load(Ordering::SeqCst) == 0;
+        if unused && !self.retired.swap(true, Ordering::SeqCst) {
+            let _ = self.attached.retire();
+        }
     }
 
     /// Answers every open id and refuses further feeds; the first reason stays.
@@ -106,6 +123,41 @@ impl Shared {
         for waiter in fetch::host_waiters(self) {
             waiter.kick();
         }
+    }
+}
+
+/// A session's ends of queues, and its workers: everything that can be refused before processes run.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    feed: feed::FeedSide,
+    fetch: fetch::FetchSide,
+    spare: Worker<'static>,
+    stop: EventFd,
+    /// Taken out by the deployer until the session takes over.
+    pub(crate) responses: Responses,
+}
+
+impl Ends {
+    /// Opens them; `control` is the worker that made the queues.
+    ///
+    /// # Errors
+    /// The group has no such worker or queue: a fault of the planner.
+    pub(crate) fn open(
+        plan: &DeployPlan,
+        attached: &'static Attached,
+        control: Worker<'static>,
+    ) -> Result<Ends, DeployError> {
+        let group = |error: AttachError| group_error(plan, GroupFailure::Attach(error));
+        let queue = |_| group(AttachError::Slot);
+        Ok(Ends {
+            feed: feed::FeedSide::open(plan, attached.worker(0, 1).map_err(group)?)
+                .map_err(queue)?,
+            fetch: fetch::FetchSide::open(plan, attached.worker(1, 1).map_err(group)?)
+                .map_err(queue)?,
+            spare: attached.worker(3, 1).map_err(group)?,
+            stop: EventFd::new().map_err(|e| group_error(plan, GroupFailure::Sys(e)))?,
+            responses: Responses::open(plan, control).map_err(queue)?,
+        })
     }
 }
 
@@ -154,34 +206,38 @@ impl Session {
     pub(crate) fn new(
         plan: DeployPlan,
         attached: &'static Attached,
-        spare: Worker<'static>,
+        ends: Ends,
         launched: Launched,
     ) -> Result<Session, DeployError> {
-        let group = |error: AttachError| group_error(&plan, GroupFailure::Attach(error));
-        let feeder = attached.worker(0, 1).map_err(group)?;
-        let fetcher = attached.worker(1, 1).map_err(group)?;
-        let queue = |_| group(AttachError::Slot);
-        let feed = feed::FeedSide::open(&plan, feeder).map_err(queue)?;
-        let fetch = fetch::FetchSide::open(&plan, fetcher).map_err(queue)?;
-        let stop = EventFd::new().map_err(|e| group_error(&plan, GroupFailure::Sys(e)))?;
         let max_open = usize::try_from(plan.session.max_open).unwrap_or(usize::MAX);
         let shared = Arc::new(Shared {
             attached,
             ledger: Mutex::new(Ledger::new(plan.host.outputs.len(), max_open.max(1))),
             room: Condvar::new(),
-            feed: Mutex::new(feed),
-            fetch: Mutex::new(fetch),
-            spare: Mutex::new(spare),
+            feed: Turn::new(ends.feed),
+            fetch: Turn::new(ends.fetch),
+            spare: Mutex::new(ends.spare),
             ended: Mutex::new(None),
             launched,
-            stop,
+            stop: ends.stop,
             closing: AtomicBool::new(false),
             restarts: AtomicU64::new(0),
             outputs_out: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             plan,
         });
-        let watchers = watch::start(&shared);
-        Ok(Session { shared, watchers })
+        let mut session = Session { shared, watchers: Vec::new() };
+        // A session that is refused here is shut down by being dropped.
+        session.watchers = watch::start(&session.shared, ends.responses).map_err(|error| {
+            DeployError::Start(Problem::new(
+                Place::graph(&session.shared.plan.name),
+                error.to_string(),
+                "two threads that watch the flow",
+                "raise the limit of processes (`ulimit -u`)",
+            ))
+        })?;
+        Ok(session)
     }
 
     /// Feeds one transaction; its id. Waits for room (open ids, blocks, queues) until `deadline`, for ever
@@ -194,7 +250,7 @@ impl Session {
     }
 
     /// The next terminal event of any id and port. Waits until `deadline`, for ever with `None`. One thread
-    /// fetches at a time; a second one waits for its turn.
+    /// fetches at a time; a second one waits for its turn, at most until its deadline.
     ///
     /// # Errors
     /// [`FetchError::TimedOut`] exactly at the deadline; [`FetchError::Ended`] when the session has ended and
@@ -242,7 +298,7 @@ impl Session {
     }
 
     /// Every live mbuf with its holder.
-    pub fn held(&self) -> impl Iterator<Item = inspect::Held> + use<> {
+    pub fn held(&self) -> impl Iterator<Item = inspect::Held> + use<'_> {
         inspect::held(&self.shared.attached.group)
     }
 
@@ -277,7 +333,9 @@ impl Session {
         self.shared.launched.files.get(index).map(|files| (&files.stdout, &files.stderr))
     }
 
-    /// Ends the flow: executors finish what they hold (at most 10 s), open ids are answered SESSION_CLOSED.
+    /// Ends the flow: executors finish what they hold (at most 10 s). Fetch everything before: what is still
+    /// open is answered SESSION_CLOSED to nobody. Outputs that were fetched stay readable. Dropping a session
+    /// does the same with less patience (2 s).
     pub fn close(mut self) {
         self.shut_down(15_000);
     }
@@ -288,22 +346,20 @@ impl Session {
         }
         let launched = &self.shared.launched;
         let _ = sys::socket::send(&launched.command, &[command::STOP]);
-        let deadline = MonoTime::now().add_ms(patience_ms);
-        let mut fds = [PollFd::new(&launched.watcher.pidfd, Events::IN)];
-        if !matches!(sys::poll::poll(&mut fds, Some(deadline)), Ok(1..)) {
-            let _ = launched.watcher.pidfd.signal(Signal::KILL);
-        }
-        let _ = launched.watcher.pidfd.wait_end();
+        launch::end(launched, patience_ms);
         self.shared.end(Code::SESSION_CLOSED, "the session was closed");
         self.shared.stop.ring();
-        watch::nudge(&self.shared);
         for thread in self.watchers.drain(..) {
+            // The status word is not the host's to change, so a thread that was about to sleep on it could
+            // miss one wake-up.
+            while !thread.is_finished() {
+                watch::nudge(&self.shared);
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let _ = thread.join();
         }
-        if self.shared.outputs_out.load(Ordering::Acquire) == 0 {
-            // Nobody holds an output any more, and nobody can fetch another one.
-            let _ = self.shared.attached.retire();
-        }
+        self.shared.closed.store(true, Ordering::SeqCst);
+        self.shared.retire_unused();
     }
 }
 

@@ -1,10 +1,9 @@
 //! Two threads of a session: one polls the watcher's pidfd, one sleeps on the supervisor's status word.
 //!
-//! After a sweep the second one looks for ids that nothing carries any more. Ids move while it looks, so an
-//! id is answered only when it was absent in [`LOOKS`] scans in a row, [`PAUSE_MS`] apart; and never while
-//! a stateful node lives that could hold it beyond its messages.
+//! The second one takes init responses out, sees failed nodes and looks for lost ids ([`Lost`]). Neither takes
+//! a lock that a feed or a fetch holds while it waits.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -18,25 +17,27 @@ use sys::clock::MonoTime;
 use sys::futex;
 use sys::poll::{Events, PollFd};
 
-use super::{NodeCounts, Shared, lock};
+use super::lost::Lost;
+use super::{NodeCounts, Shared};
+use crate::deploy::responses::Responses;
 use crate::plan::ExecutorPlan;
+use crate::tools::group::end_text;
 
-/// Scans without an id before it counts as lost.
-const LOOKS: u32 = 3;
-/// Milliseconds between scans.
-const PAUSE_MS: u64 = 5;
-
-pub(super) fn start(shared: &Arc<Shared>) -> Vec<JoinHandle<()>> {
-    let processes = Arc::clone(shared);
+/// Starts both threads.
+///
+/// # Errors
+/// The system refuses a thread; one that was started ends when the session is shut down.
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    mut responses: Responses,
+) -> std::io::Result<Vec<JoinHandle<()>>> {
     let status = Arc::clone(shared);
-    let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-        std::thread::Builder::new().name(name.to_owned()).spawn(body).ok()
-    };
-    let threads = [
-        spawn("dflow-watch-pid", Box::new(move || watch_process(&processes))),
-        spawn("dflow-watch", Box::new(move || watch_status(&status))),
-    ];
-    threads.into_iter().flatten().collect()
+    let builder = std::thread::Builder::new().name("dflow-watch".to_owned());
+    let first = builder.spawn(move || watch_status(&status, &mut responses))?;
+    let processes = Arc::clone(shared);
+    let builder = std::thread::Builder::new().name("dflow-watch-pid".to_owned());
+    let second = builder.spawn(move || watch_process(&processes))?;
+    Ok(vec![first, second])
 }
 
 /// Wakes the status thread so that it sees `closing`.
@@ -61,33 +62,20 @@ fn watch_process(shared: &Shared) {
     }
 }
 
-fn watch_status(shared: &Shared) {
+fn watch_status(shared: &Shared, responses: &mut Responses) {
     let status = shared.attached.group.memory.status;
-    let mut sweeps = 0;
-    let mut missing: HashMap<u64, u32> = HashMap::new();
-    let mut looking = 0;
+    let mut lost = Lost::new(shared);
     while !shared.closing.load(Ordering::Acquire) {
         let sequence = status.sequence.load(Core::Acquire);
         shared.restarts.store(restarts(shared), Ordering::Relaxed);
+        responses.drain();
         if status.phase.load(Core::Acquire) == phase::FAILED {
             let reason = failed_node(shared);
             shared.end(Code::NODE_FAILED, &reason);
             return;
         }
-        let now = status.sweeps.load(Core::Acquire);
-        if now != sweeps {
-            sweeps = now;
-            // Answers of the successor may need its restart first; look for a while.
-            looking = 400;
-        }
-        let pause = (looking > 0).then(|| MonoTime::now().add_ms(PAUSE_MS));
-        if looking > 0 {
-            looking -= 1;
-            look_for_lost(shared, &mut missing);
-            if missing.is_empty() && looking < 390 {
-                looking = 0;
-            }
-        }
+        lost.look(shared);
+        let pause = lost.pause_ms().map(|ms| MonoTime::now().add_ms(ms));
         let _ = futex::wait(&status.sequence, sequence, pause);
     }
 }
@@ -97,7 +85,7 @@ fn restarts(shared: &Shared) -> u64 {
     status.iter().map(|slot| u64::from(slot.restarts.load(Core::Relaxed))).sum()
 }
 
-fn state_of(shared: &Shared, slot: u32) -> Option<SlotState> {
+pub(super) fn state_of(shared: &Shared, slot: u32) -> Option<SlotState> {
     let status = shared.attached.group.memory.slot_status.get(slot as usize)?;
     SlotState::try_from(status.state.load(Core::Acquire)).ok()
 }
@@ -110,62 +98,12 @@ fn failed_node(shared: &Shared) -> String {
             let status = shared.attached.group.memory.slot_status.get(e.slot as usize);
             let kind = status.map_or(0, |s| s.exit_kind.load(Core::Relaxed));
             let value = status.map_or(0, |s| s.exit_value.load(Core::Relaxed));
-            let how = match kind {
-                2 => format!("signal {value}"),
-                3 => "stalled".to_owned(),
-                _ => format!("exit code {value}"),
-            };
+            let how = end_text(kind, value).unwrap_or_else(|| "not started".to_owned());
             let restarts = status.map_or(0, |s| s.restarts.load(Core::Relaxed));
             format!("node `{}` ended ({how}) after {restarts} restarts", e.label)
         })
         .collect();
     if failed.is_empty() { "a node failed".to_owned() } else { failed.join(", ") }
-}
-
-fn look_for_lost(shared: &Shared, missing: &mut HashMap<u64, u32>) {
-    if shared.plan.executors.iter().any(|e| e.stateful && starts_or_runs(shared, e)) {
-        missing.clear();
-        return;
-    }
-    let open: HashSet<u64> = lock(&shared.ledger).open_ids().collect();
-    let carried: HashSet<u64> = inspect::held(&shared.attached.group)
-        .filter(|mbuf| !matches!(mbuf.owner, Owner::Free))
-        .map(|mbuf| mbuf.info.trans_id)
-        .collect();
-    missing.retain(|id, _| open.contains(id) && !carried.contains(id));
-    for id in open.difference(&carried) {
-        *missing.entry(*id).or_insert(0) += 1;
-    }
-    let lost: Vec<u64> =
-        missing.iter().filter(|(_, looks)| **looks >= LOOKS).map(|(id, _)| *id).collect();
-    if lost.is_empty() {
-        return;
-    }
-    // A feed that opened its id and has not enqueued yet holds this lock: wait for it, then look once more.
-    let side = lock(&shared.feed);
-    let carried: HashSet<u64> =
-        inspect::held(&shared.attached.group).map(|mbuf| mbuf.info.trans_id).collect();
-    drop(side);
-    let mut ledger = lock(&shared.ledger);
-    for id in lost.into_iter().filter(|id| !carried.contains(id)) {
-        missing.remove(&id);
-        if ledger.answer(
-            id,
-            Code::EXECUTOR_DIED,
-            "an executor died and nothing carries this id any more",
-        ) {
-            ledger.counts.lost += 1;
-        }
-    }
-    let answered = ledger.has_answer();
-    drop(ledger);
-    if answered {
-        shared.wake();
-    }
-}
-
-fn starts_or_runs(shared: &Shared, executor: &ExecutorPlan) -> bool {
-    matches!(state_of(shared, executor.slot), Some(SlotState::Running | SlotState::Stopped))
 }
 
 pub(super) fn node_counts(shared: &Shared, executor: &ExecutorPlan) -> Option<NodeCounts> {
