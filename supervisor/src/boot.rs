@@ -200,7 +200,7 @@ pub(crate) fn check_slots(plan: &SupervisorPlan, slots: u32) -> Result<(), Refus
 mod tests {
     use super::{check_slots, parse};
 
-    const NODE: &str = r#"{"slot":1,"name":"a","program":"/bin/sh","args":["sh"],"env":[],
+    const NODE: &str = r#"{"slot":1,"name":"a","program":"/bin/sh","args":[],"env":[],
         "inherit":[],"stdout_fd":1,"stderr_fd":2,"restart":{"when":"on-failure","max":1,
         "backoff_ms":1,"backoff_max_ms":1,"window_ms":1},"init_timeout_ms":0,"stall_ms":0,
         "cpu":null}"#;

@@ -50,7 +50,7 @@ impl Starter {
         let pinned = self.pin(node, stderr);
         let child = Spawn {
             program: Path::new(&node.program),
-            args: node.args.get(1..).unwrap_or_default(),
+            args: &node.args,
             env: &env,
             inherit: &inherit,
             stdin: self.stdin.as_ref().map(AsFd::as_fd),

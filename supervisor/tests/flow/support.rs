@@ -32,7 +32,7 @@ static FLOWS: AtomicU32 = AtomicU32::new(0);
 
 /// An executor that runs a shell script; restarted without end, at once.
 pub(crate) fn node(slot: u32, script: &str) -> NodePlan {
-    let args = ["sh", "-c", script].map(str::to_owned).to_vec();
+    let args = ["-c", script].map(str::to_owned).to_vec();
     NodePlan {
         slot,
         name: format!("node{slot}"),
@@ -260,11 +260,14 @@ impl Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        for child in [&self.host, &self.watcher] {
-            let _gone = child.pidfd.signal(Signal::KILL);
+        let left = open_all(&self.processes());
+        let all = [&self.host.pidfd, &self.watcher.pidfd].into_iter().chain(&left);
+        for pidfd in all.clone() {
+            let _gone = pidfd.signal(Signal::KILL);
         }
-        for child in [&self.host, &self.watcher] {
-            let _gone = child.pidfd.wait_end();
+        // Twice: a process whose parent is reaped in the first round becomes ours.
+        for pidfd in all.clone().chain(all) {
+            let _reaped = pidfd.wait_end();
         }
     }
 }
