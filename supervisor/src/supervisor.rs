@@ -12,7 +12,7 @@ use executor_core::region::Memory;
 use executor_core::sweep::Inputs;
 use executor_rt::attach::{Role, attach};
 use executor_rt::log::Level;
-use executor_rt::plan::{SUPERVISOR_COMM, command, exit_kind, phase};
+use executor_rt::plan::{SUPERVISOR_COMM, command, phase};
 use sys::clock::MonoTime;
 use sys::pidfd::{Event, PidFd};
 use sys::process;
@@ -24,13 +24,15 @@ use crate::board::Board;
 use crate::boot::{Boot, Files, Refused, check_slots};
 use crate::logs::Trimmer;
 use crate::node::{Live, Node, Run};
-use crate::policy::Decision;
 use crate::spawn::{Starter, pid_in_proc};
 use crate::stall::{LockWatch, ProcWatch};
 use crate::sweeping::Sweeping;
 use crate::wake::Sources;
 use crate::watcher::ENV_WATCHER_PID;
 use crate::{EXIT_ENDED, EXIT_FAILED, strays};
+
+mod checks;
+mod reaper;
 
 /// The slow tick when nothing asks for a faster one.
 const TICK_MS_MAX: u64 = 1000;
@@ -203,151 +205,6 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ready nodes become `Running`; those that take too long are killed.
-    fn check_starting(&mut self, now: MonoTime) {
-        for node in &mut self.nodes {
-            let (slot, limit_ms) = (node.plan.slot, node.plan.init_timeout_ms);
-            let Run::Live(live) = &mut node.run else { continue };
-            if live.ready {
-                continue;
-            }
-            if self.board.is_ready(slot) {
-                live.ready = true;
-                let state = live.state();
-                self.board.set_state(slot, state);
-            } else if limit_ms != 0 && live.started.add_ms(limit_ms).is_past(now) {
-                node.kill_stalled(self.files, format_args!("not ready after {limit_ms} ms"));
-            }
-        }
-    }
-
-    fn tick(&mut self, now: MonoTime) {
-        if !self.next_tick.is_past(now) {
-            return;
-        }
-        self.next_tick = now.add_ms(self.tick_ms);
-        self.check_functions(now);
-        self.check_locks(now);
-        self.trimmer.trim(self.files);
-    }
-
-    fn check_functions(&mut self, now: MonoTime) {
-        for node in &mut self.nodes {
-            let limit_ms = node.plan.stall_ms;
-            let Some(part) = self.memory.private(node.plan.slot) else { continue };
-            let Some(live) = node.live_mut().filter(|live| limit_ms != 0 && live.ready) else {
-                continue;
-            };
-            if let Some(ms) = live.watch.stalled_ms(part.ctl, now).filter(|ms| *ms >= limit_ms) {
-                let text = format_args!("no progress in the function for {ms} ms");
-                node.kill_stalled(self.files, text);
-            }
-        }
-    }
-
-    fn check_locks(&mut self, now: MonoTime) {
-        for stalled in self.locks.stalled(now) {
-            let name = self.locks.name(stalled.index);
-            let holder = self.nodes.iter_mut().find(|n| Some(n.plan.slot) == stalled.holder);
-            match holder {
-                Some(node) if node.live().is_some() => {
-                    let ms = stalled.held_ms;
-                    let text = format_args!("holds the lock of {name} for {ms} ms");
-                    node.kill_stalled(self.files, text);
-                }
-                None if stalled.holder == Some(0) => {}
-                _ => {
-                    if self.locks.break_lock(&stalled) {
-                        self.sweeping.ring();
-                    }
-                }
-            }
-        }
-    }
-
-    /// Takes every change of every child.
-    fn reap(&mut self, now: MonoTime) {
-        for index in 0..self.nodes.len() {
-            let next = |node: &Node| node.live().and_then(|live| live.pidfd.try_wait().ok()?);
-            while let Some(event) = self.nodes.get(index).and_then(next) {
-                self.changed(index, event, now);
-            }
-        }
-        while let Ok(Some((pid, event))) = process::reap_any() {
-            let is_it = |node: &Node| node.live().is_some_and(|live| live.pid == pid);
-            if let Some(index) = self.nodes.iter().position(is_it) {
-                self.changed(index, event, now);
-            }
-        }
-    }
-
-    /// Kills what dead executors left, as far as it is ours by now; the rest follows its parents.
-    fn kill_strays(&mut self) {
-        let keep: Vec<u32> =
-            self.nodes.iter().filter_map(Node::live).map(|live| live.pid).collect();
-        self.strays = strays::kill_except(&keep) != 0;
-    }
-
-    fn changed(&mut self, index: usize, event: Event, now: MonoTime) {
-        if event.is_end() {
-            self.died(index, event, now);
-            return;
-        }
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        let slot = node.plan.slot;
-        if let Some(live) = node.live_mut() {
-            live.stopped = event == Event::Stopped;
-            let state = live.state();
-            self.board.set_state(slot, state);
-        }
-    }
-
-    /// A process is reaped, or could not be started: sweep, then restart or not.
-    fn died(&mut self, index: usize, event: Event, now: MonoTime) {
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        let slot = node.plan.slot;
-        let run = std::mem::replace(&mut node.run, Run::Over);
-        let (lived_ms, killed) = match &run {
-            Run::Live(live) => (now.since_ns(live.started) / 1_000_000, live.killed),
-            _ => (0, false),
-        };
-        drop(run);
-        let (kind, value) = describe(event, killed);
-        self.board.died(slot, kind, value);
-        let clean = event == Event::Exited(0);
-        let restart = match self.ending {
-            Some(_) => None,
-            None => match node.policy.decide(&node.plan.restart, now, lived_ms, clean) {
-                Decision::Restart(at) => Some(at),
-                Decision::Fail => None,
-            },
-        };
-        let inputs = if restart.is_some() { Inputs::Adopt } else { Inputs::Free };
-        let swept = self.sweeping.sweep(&self.board, slot, inputs, now);
-        self.strays = true;
-        let (generation, freed, kept) = (node.generation, swept.freed, swept.adopted);
-        let ended = self.ending.is_some()
-            && matches!(event, Event::Exited(0) | Event::Signalled { signal: Signal::TERM, .. });
-        let (state, level, next) = match restart {
-            Some(at) => (SlotState::BackOff, Level::Warn, format!("restart in {} ms", ms(at, now))),
-            None if ended => (SlotState::Ended, Level::Info, "as asked".to_owned()),
-            None => (SlotState::Failed, Level::Error, "no restart".to_owned()),
-        };
-        let how = Ended(event);
-        let text = format_args!(
-            "slot {slot}, process number {generation}: {how} after {lived_ms} ms; freed {freed} \
-             mbufs, kept {kept} inputs; {next}"
-        );
-        node.say(self.files, level, text);
-        if let Some(at) = restart {
-            node.run = Run::Waiting(at);
-        }
-        self.board.set_state(slot, state);
-        if state == SlotState::Failed && self.ending.is_none() {
-            self.board.set_phase(phase::FAILED);
-        }
-    }
-
     /// Begins the end of the flow: SIGTERM to all; a stopped one is continued so that it gets it.
     fn end(&mut self, now: MonoTime) {
         if self.ending.is_some() {
@@ -379,38 +236,9 @@ impl Supervisor<'_> {
     }
 }
 
-fn ms(later: MonoTime, now: MonoTime) -> u64 {
-    later.since_ns(now) / 1_000_000
-}
-
-/// The status words of an end.
-fn describe(event: Event, killed: bool) -> (u32, u32) {
-    let (kind, value) = match event {
-        Event::Exited(code) => (exit_kind::EXITED, code),
-        Event::Signalled { signal, .. } => (exit_kind::SIGNALLED, signal.raw()),
-        Event::Stopped | Event::Continued => (exit_kind::NONE, 0),
-    };
-    let kind = if killed { exit_kind::STALLED } else { kind };
-    (kind, u32::try_from(value).unwrap_or(u32::MAX))
-}
-
-/// How a process ended, for a log line.
-struct Ended(Event);
-
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Event::Exited(code) => write!(f, "exit code {code}"),
-            Event::Signalled { signal, core: false } => write!(f, "killed by {signal}"),
-            Event::Signalled { signal, core: true } => write!(f, "killed by {signal}, core dumped"),
-            Event::Stopped | Event::Continued => f.write_str("still running"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Event, Signal, describe, exit_kind, tick_ms};
+    use super::tick_ms;
 
     #[test]
     fn the_tick_follows_the_smallest_limit() {
@@ -418,13 +246,5 @@ mod tests {
         assert_eq!(tick_ms([60_000, 0].into_iter()), 1000);
         assert_eq!(tick_ms([60_000, 200].into_iter()), 50);
         assert_eq!(tick_ms([1].into_iter()), 5);
-    }
-
-    #[test]
-    fn ends_in_status_words() {
-        let killed = Event::Signalled { signal: Signal::KILL, core: false };
-        assert_eq!(describe(Event::Exited(127), false), (exit_kind::EXITED, 127));
-        assert_eq!(describe(killed, false), (exit_kind::SIGNALLED, 9));
-        assert_eq!(describe(killed, true), (exit_kind::STALLED, 9));
     }
 }

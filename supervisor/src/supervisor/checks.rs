@@ -1,0 +1,70 @@
+//! What the loop looks at by itself: nodes that start, functions and locks that stand still, logs.
+
+use sys::clock::MonoTime;
+
+use super::Supervisor;
+use crate::node::Run;
+
+impl Supervisor<'_> {
+    /// Ready nodes become `Running`; those that take too long are killed.
+    pub(super) fn check_starting(&mut self, now: MonoTime) {
+        for node in &mut self.nodes {
+            let (slot, limit_ms) = (node.plan.slot, node.plan.init_timeout_ms);
+            let Run::Live(live) = &mut node.run else { continue };
+            if live.ready {
+                continue;
+            }
+            if self.board.is_ready(slot) {
+                live.ready = true;
+                let state = live.state();
+                self.board.set_state(slot, state);
+            } else if limit_ms != 0 && live.started.add_ms(limit_ms).is_past(now) {
+                node.kill_stalled(self.files, format_args!("not ready after {limit_ms} ms"));
+            }
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: MonoTime) {
+        if !self.next_tick.is_past(now) {
+            return;
+        }
+        self.next_tick = now.add_ms(self.tick_ms);
+        self.check_functions(now);
+        self.check_locks(now);
+        self.trimmer.trim(self.files);
+    }
+
+    pub(super) fn check_functions(&mut self, now: MonoTime) {
+        for node in &mut self.nodes {
+            let limit_ms = node.plan.stall_ms;
+            let Some(part) = self.memory.private(node.plan.slot) else { continue };
+            let Some(live) = node.live_mut().filter(|live| limit_ms != 0 && live.ready) else {
+                continue;
+            };
+            if let Some(ms) = live.watch.stalled_ms(part.ctl, now).filter(|ms| *ms >= limit_ms) {
+                let text = format_args!("no progress in the function for {ms} ms");
+                node.kill_stalled(self.files, text);
+            }
+        }
+    }
+
+    pub(super) fn check_locks(&mut self, now: MonoTime) {
+        for stalled in self.locks.stalled(now) {
+            let name = self.locks.name(stalled.index);
+            let holder = self.nodes.iter_mut().find(|n| Some(n.plan.slot) == stalled.holder);
+            match holder {
+                Some(node) if node.live().is_some() => {
+                    let ms = stalled.held_ms;
+                    let text = format_args!("holds the lock of {name} for {ms} ms");
+                    node.kill_stalled(self.files, text);
+                }
+                None if stalled.holder == Some(0) => {}
+                _ => {
+                    if self.locks.break_lock(&stalled) {
+                        self.sweeping.ring();
+                    }
+                }
+            }
+        }
+    }
+}
