@@ -1,7 +1,8 @@
 //! What a dead process of this slot left: its inputs and how far the set inside the function was.
 //!
-//! The sweep marked the inputs as adoptable; `set_delivered`, `set_done`, `committed` and `attempts` are
-//! the dead process's own words, so they are exact up to the instruction where it died.
+//! The sweep marked the inputs as adoptable; `set_delivered`, `set_done`, `committed` and
+//! `attempts` are the dead process's own words, so they are exact up to the instruction where it
+//! died.
 
 use executor_core::abi::control::SlotCtl;
 use executor_core::error::Code;

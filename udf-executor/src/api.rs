@@ -1,8 +1,8 @@
-//! The table of the C ABI: each function checks nothing of its own, it turns pointers into values and
-//! calls [`Context`].
+//! The table of the C ABI: each function checks nothing of its own, it turns pointers into values
+//! and calls [`Context`].
 //!
-//! Every call comes out of a function that the executor is calling on this thread (abi I2), and runs as
-//! runtime code: what it allocates counts as the runtime's.
+//! Every call comes out of a function that the executor is calling on this thread (abi I2), and
+//! runs as runtime code: what it allocates counts as the runtime's.
 #![allow(unsafe_code, reason = "extern \"C\" functions over the pointers of the ABI")]
 
 use executor_rt::interpose::in_runtime;

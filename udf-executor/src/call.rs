@@ -1,8 +1,8 @@
 //! The library: loading it, finding the function, and the calls through its record.
 //!
 //! Every call runs as user code, with no part of the node borrowed: the function calls back
-//! ([`crate::api`]). A library that was built to abort is refused before anything of it runs but its
-//! constructors.
+//! ([`crate::api`]). A library that was built to abort is refused before anything of it runs but
+//! its constructors.
 #![allow(unsafe_code, reason = "calls through loaded symbols")]
 
 use std::path::Path;
@@ -139,7 +139,8 @@ impl Instance {
         let ctx = self.ctx();
         // SAFETY:
         // - a live instance, this thread's, in no other call (abi I2);
-        // - the views live until the call returned, as do the mbufs behind them, which the reader holds (I3).
+        // - the views live until the call returned, as do the mbufs behind them, which the reader
+        //   holds (I3).
         in_user_code(|| unsafe {
             (self.function.record.proc)(self.instance, ctx, self.pointers.as_ptr(), count)
         })

@@ -1,7 +1,7 @@
 //! What stands behind the opaque context that a function passes with every call.
 //!
-//! Shared by reference only: the executor's frame that calls the function and the calls that come back out
-//! of it alternate, so what changes sits in cells.
+//! Shared by reference only: the executor's frame that calls the function and the calls that come
+//! back out of it alternate, so what changes sits in cells.
 
 use core::cell::{Cell, RefCell};
 
@@ -226,7 +226,8 @@ impl Context {
         })
     }
 
-    /// Copies the payload of a handle with a local shape into the own partition, once for each shape.
+    /// Copies the payload of a handle with a local shape into the own partition, once for each
+    /// shape.
     fn copy_out_shape(&self, node: &mut Node, index: usize) -> Answer {
         let Some((shape, rank)) = node.handles.shape(index) else { return Ok(()) };
         if node.handles.get(index).is_none_or(|handle| handle.reshaped.is_some()) {
@@ -313,7 +314,8 @@ fn refresh(node: &Node, index: usize, access: u16) -> Answer<MsgV1> {
     let mbuf = node.handles.get(index).and_then(|handle| handle.mbuf.as_ref());
     let access = access & (ACCESS_OWNED | ACCESS_WRITE_DATA);
     let mbuf = mbuf.ok_or(PARAM_INVALID)?;
-    let mut view = view::view(&node.worker, mbuf, (TAG_HANDLE, index), access);
+    let shared = if node.worker.is_sole_owner(mbuf) { 0 } else { ACCESS_WRITE_DATA };
+    let mut view = view::view(&node.worker, mbuf, (TAG_HANDLE, index), access & !shared);
     view::show_local_shape(&mut view, &node.handles, index);
     Ok(view)
 }

@@ -1,7 +1,8 @@
-//! Control messages: the request queue, served between sets and during every wait; the response queue.
+//! Control messages: the request queue, served between sets and during every wait; the response
+//! queue.
 //!
-//! Decoding and replying allocate: an exempt path, since control messages are rare. One mbuf is kept ready
-//! for the next reply, so that a full partition can't silence a process.
+//! Decoding and replying allocate: an exempt path, since control messages are rare. One mbuf is
+//! kept ready for the next reply, so that a full partition can't silence a process.
 
 use executor_core::error::{Code, DequeueError};
 use executor_core::mbuf::Mbuf;
@@ -128,7 +129,8 @@ fn handle(node: &mut Node, mbuf: &Mbuf, logger: &Logger) -> Option<End> {
     reply.stop.then_some(End::Code(code))
 }
 
-/// The server refused to close a request that it had opened; can't happen, and is answered all the same.
+/// The server refused to close a request that it had opened; can't happen, and is answered all the
+/// same.
 fn unexpected(failure: &Failure) -> Reply {
     let response = executor_rt::proto::ExecutorResponse {
         message_id: 0,

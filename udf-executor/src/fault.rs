@@ -1,8 +1,8 @@
 //! A memory fault in user code: names node, function, input and partition before the process dies.
 //!
-//! Foreign partitions and control pages are mapped read-only, so a fault at an address inside of them is a
-//! write. The hook notes `WRITE_FAULT` for the successor and writes one line; then the process dies of
-//! the signal, as it would have without it. It allocates nothing and takes no lock.
+//! Foreign partitions and control pages are mapped read-only, so a fault at an address inside of
+//! them is a write. The hook notes `WRITE_FAULT` for the successor and writes one line; then the
+//! process dies of the signal, as it would have without it. It allocates nothing and takes no lock.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::fs::File;
@@ -72,16 +72,16 @@ fn hook(address: usize, signal: i32) {
         (Some(input), Some(SlotId(slot))) => Line::new(
             &head,
             format_args!(
-                "function {function} wrote into input {input} at {address:#x} (signal {signal}), which \
-                 lies in the partition of slot {slot}: inputs are read-only; allocate an output, or give \
-                 the node writable inputs"
+                "function {function} wrote into input {input} at {address:#x} (signal {signal}), \
+                 which lies in the partition of slot {slot}: inputs are read-only; allocate an \
+                 output, or give the node writable inputs"
             ),
         ),
         (None, Some(SlotId(slot))) => Line::new(
             &head,
             format_args!(
-                "function {function} wrote to {address:#x} (signal {signal}) in the partition of slot \
-                 {slot}, which is no input of this call"
+                "function {function} wrote to {address:#x} (signal {signal}) in the partition of \
+                 slot {slot}, which is no input of this call"
             ),
         ),
         (_, None) => Line::new(

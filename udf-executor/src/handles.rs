@@ -1,8 +1,8 @@
 //! Messages that the function holds during one call: a table of fixed size, filled before seal.
 //!
-//! A handle dies with `release` or when `proc` returns. A reshape of a block that others see (or that lies
-//! in another partition) is kept here as a *local shape*; sending such a handle copies the payload once,
-//! and the copy serves every further send of this shape.
+//! A handle dies with `release` or when `proc` returns. A reshape of a block that others see (or
+//! that lies in another partition) is kept here as a *local shape*; sending such a handle copies
+//! the payload once, and the copy serves every further send of this shape.
 
 use core::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,7 +1,8 @@
 //! `udf-executor`: one process that runs one user function between its queues (udf §3).
 //!
 //! arguments → setup (may allocate) → seal → run → exit code. Everything it needs is inherited: the
-//! descriptors of the memory group by environment (`DFLOW_*`), files as `/proc/self/fd/N` arguments.
+//! descriptors of the memory group by environment (`DFLOW_*`), files as `/proc/self/fd/N`
+//! arguments.
 //!
 //! | file | what |
 //! |---|---|

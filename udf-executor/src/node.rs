@@ -1,8 +1,9 @@
-//! What one function works with: worker, ports, handles, control queue; and every wait of the process.
+//! What one function works with: worker, ports, handles, control queue; and every wait of the
+//! process.
 //!
-//! All of it is used by the one worker thread. Between calls the loop uses it; inside a call the function
-//! does, through [`crate::api`]. One sleeping place serves all waits, because one thread sleeps at a time:
-//! messages, room, free mbufs and control messages all ring it.
+//! All of it is used by the one worker thread. Between calls the loop uses it; inside a call the
+//! function does, through [`crate::api`]. One sleeping place serves all waits, because one thread
+//! sleeps at a time: messages, room, free mbufs and control messages all ring it.
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicBool, Ordering as Std};
@@ -163,8 +164,8 @@ impl Node {
         }
     }
 
-    /// Sleeps until `done`, a control message, SIGTERM, `limit` or the tick. With `pool`, a free mbuf wakes
-    /// too; room for cached outputs always does.
+    /// Sleeps until `done`, a control message, SIGTERM, `limit` or the tick. With `pool`, a free
+    /// mbuf wakes too; room for cached outputs always does.
     pub(crate) fn park(
         &mut self,
         limit: Option<MonoTime>,
@@ -292,8 +293,8 @@ impl Node {
                     logger,
                     Some(self.trans_id),
                     format_args!(
-                        "no free mbuf for {size} bytes within {waited} ms; the partition is held by \
-                         {holders}; give the node more blocks or its consumers more time"
+                        "no free mbuf for {size} bytes within {waited} ms; the partition is held \
+                         by {holders}; give the node more blocks or its consumers more time"
                     ),
                 );
                 return Err(Code::NO_MBUF);
@@ -301,8 +302,8 @@ impl Node {
         }
     }
 
-    /// Makes an empty message with `code`: no data, head inherited from the current input. Waits for an
-    /// mbuf as long as it takes.
+    /// Makes an empty message with `code`: no data, head inherited from the current input. Waits
+    /// for an mbuf as long as it takes.
     pub(crate) fn answer_message(&mut self, code: Code, logger: &Logger) -> Result<Mbuf, End> {
         let size = TENSOR_DESC_SIZE as u64;
         loop {
@@ -318,7 +319,8 @@ impl Node {
                     access.update_msg_info(|info| as_answer(info, trans_id, code));
                     return Ok(mbuf);
                 }
-                // A partition without a block of this size: the input's block serves, with no byte in use.
+                // A partition without a block of this size: the input's block serves, with no byte
+                // in use.
                 Err(Code::TOO_LARGE) if self.reader.first().is_some() => {
                     return self.answer_over_input(code, logger);
                 }

@@ -1,15 +1,18 @@
-//! The loop: one set after the other through the states of [`crate::state`], until the process ends.
+//! The loop: one set after the other through the states of [`crate::state`], until the process
+//! ends.
 //!
 //! ```text
-//! collect (inputs marked) ─► delivered := s ─► proc ─► answers for what is missing ─► flush ─► done := s ─► free
+//! collect (inputs marked) ─► delivered := s ─► proc ─► answers for what is missing
+//!                           ─► flush ─► done := s ─► free
 //! ```
 //! | killed after | state seen | successor |
 //! |---|---|---|
 //! | some inputs taken | set > delivered | goes on collecting that set |
-//! | delivered := s | delivered > done | answers what is not committed, or gives the set to proc again |
+//! | delivered := s | delivered > done | answers what is not committed, or calls proc again |
 //! | done := s | set <= done | the sweep frees the inputs |
 //!
-//! No clock, no allocation, no log line and no system call on the way of a set whose peers are awake.
+//! No clock, no allocation, no log line and no system call on the way of a set whose peers are
+//! awake.
 
 use core::sync::atomic::Ordering as Std;
 
@@ -327,7 +330,8 @@ fn deliver(node: &mut Node, context: &Context, set: u64) -> Result<Event, End> {
     ctl.trans_id.store(id, Ordering::Relaxed);
     ctl.committed.store(0, Ordering::Relaxed);
     ctl.attempts.store(1, Ordering::Relaxed);
-    // SYNC: release, pairs with the successor's load in `adopt`: the words above belong to this set.
+    // SYNC: release, pairs with the successor's load in `adopt`: the words above belong to this
+    // set.
     ctl.set_delivered.store(set, Ordering::Release);
     if id == newest {
         return Ok(Event::InputsReady);

@@ -1,7 +1,8 @@
 //! Collects one set of inputs: one message of each port, in port order, kept until all are there.
 //!
-//! It is not an aligner: messages pair by position. Every input is marked with port and set before its
-//! dequeue commits, so that after a death the successor finds the set as it was ([`crate::adopt`]).
+//! It is not an aligner: messages pair by position. Every input is marked with port and set before
+//! its dequeue commits, so that after a death the successor finds the set as it was
+//! ([`crate::adopt`]).
 
 use executor_core::error::{Code, DequeueError};
 use executor_core::mbuf::Mbuf;

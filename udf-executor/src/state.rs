@@ -1,11 +1,15 @@
-//! States of the processor and the table of its transitions (udf §3.5, message mode), without any action.
+//! States of the processor and the table of its transitions (udf §3.5, message mode), without any
+//! action.
 //!
 //! ```text
-//! 0 Init ─► 1 InitFlowFunc ─► 2 Ready ─► 3 PrepareInputData ─► 4 CallFlowFunc ─► 5 Republish ─► 6 Finish ─► 2
-//!                │                          └ not ready: stays   └ pending: stays   └ full: stays
-//!                └──────────────► 8 ProcError ◄───────────────────┴─────────────────┘
+//! 0 Init ─► 1 InitFlowFunc ─► 2 Ready ─► 3 PrepareInputData ─► 4 CallFlowFunc
+//!                │              ▲         └ not ready: stays    │ └ pending: stays
+//!                ▼              │                              ▼
+//!           8 ProcError    6 ScheduleFinish ◄──────── 5 RepublishOutputData (full: stays)
 //! ```
-//! It is not the loop ([`crate::processor`]); 7 (suspend) and 9 (exception) come with their messages.
+//! 8 is also reached from 3, 4 and 5.
+//! It is not the loop ([`crate::processor`]); 7 (suspend) and 9 (exception) come with their
+//! messages.
 
 /// A state; the numbers stand in `SlotCtl::state`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +54,8 @@ pub(crate) enum Event {
     InputsAnswered,
     /// An input queue is gone.
     InputFailed,
-    /// `proc` returned 0, or failed this set only (panic, no mbuf): every destination has its message.
+    /// `proc` returned 0, or failed this set only (panic, no mbuf): every destination has its
+    /// message.
     ProcDone,
     /// `proc` keeps its inputs.
     ProcPending,
@@ -109,7 +114,8 @@ mod tests {
         State::ProcError,
     ];
 
-    /// Row: event; column: state in the order above; the cell is the next state's number, `.` = impossible.
+    /// Row: event; column: state in the order above; the cell is the next state's number, `.` =
+    /// impossible.
     const TABLE: [(Event, &str); 16] = [
         (Event::Loaded, "1......."),
         (Event::InitDone, ".2......"),

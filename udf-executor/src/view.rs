@@ -1,8 +1,9 @@
-//! From an mbuf to the view of it that a function reads (`MsgV1`), and descriptors of fresh tensors.
+//! From an mbuf to the view of it that a function reads (`MsgV1`), and descriptors of fresh
+//! tensors.
 //!
-//! Tolerant where the specification is (udf §2.5): a malformed descriptor gives a view without shape or
-//! with the bytes that are really there, never a refusal. What lies in a foreign partition is read once,
-//! and every length handed on is clamped to the block.
+//! Tolerant where the specification is (udf §2.5): a malformed descriptor gives a view without
+//! shape or with the bytes that are really there, never a refusal. What lies in a foreign partition
+//! is read once, and every length handed on is clamped to the block.
 #![allow(unsafe_code, reason = "reads and writes descriptors in mapped blocks")]
 
 use core::ptr::NonNull;
@@ -52,7 +53,8 @@ unsafe fn get(at: *mut i64, word: usize) -> i64 {
 /// Writes a word of a descriptor.
 ///
 /// # Safety
-/// `at` is the start of 128 writable, aligned words that nobody else uses, and `word` is one of them.
+/// `at` is the start of 128 writable, aligned words that nobody else uses, and `word` is one of
+/// them.
 unsafe fn put(at: *mut i64, word: usize, value: i64) {
     // SAFETY: the caller's obligation.
     unsafe { at.wrapping_add(word).write(value) }
@@ -167,8 +169,8 @@ pub(crate) fn show_local_shape(view: &mut MsgV1, handles: &Handles, index: usize
     }
 }
 
-/// Writes the fields in use of a fresh tensor's descriptor (three lines) and the mbuf's length. The block
-/// must be this worker's alone, with room for descriptor and data.
+/// Writes the fields in use of a fresh tensor's descriptor (three lines) and the mbuf's length. The
+/// block must be this worker's alone, with room for descriptor and data.
 pub(crate) fn write_desc(
     worker: &Worker<'static>,
     mbuf: &Mbuf,
@@ -192,7 +194,8 @@ pub(crate) fn write_desc(
         (word!(data_size), data_size.cast_signed()),
     ];
     for (index, value) in fields {
-        // SAFETY: 1024 bytes of the own partition, mapped writable; nobody else refers to the block (M2).
+        // SAFETY: 1024 bytes of the own partition, mapped writable; nobody else refers to the block
+        // (M2).
         unsafe { put(at, index, value) };
     }
     // SAFETY: as above.

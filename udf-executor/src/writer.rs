@@ -1,18 +1,18 @@
 //! Output side: destinations, their order, and what waits for room (udf §3.7).
 //!
-//! A *destination* is one consumer group of one output port; its instances are chosen by trans_id. An
-//! enqueue that finds no room goes to the destination's cache, and everything after it too, so each
-//! destination keeps its order. Caches hold mbufs out of the own quota of entries only, so their capacity,
-//! that quota, can't be exceeded; it is allocated before seal and never grows.
+//! A *destination* is one consumer group of one output port; its instances are chosen by trans_id.
+//! An enqueue that finds no room goes to the destination's cache, and everything after it too, so
+//! each destination keeps its order. Caches hold mbufs out of the own quota of entries only, so
+//! their capacity, that quota, can't be exceeded; it is allocated before seal and never grows.
 //!
-//! `given` has a bit for each destination that got a message of the present set, enqueued or cached;
-//! `SlotCtl::committed` has one for each whose message was enqueued, which survives a death.
+//! `given` has a bit for each destination that got a message of the present set, enqueued or
+//! cached; `SlotCtl::committed` has one for each whose message was enqueued, which survives a death.
 //!
 //! | killed after | state seen | repaired by |
 //! |---|---|---|
 //! | intent | lane's tail as the intent says | successor: not sent, the destination is answered |
 //! | enqueue, before its ring word | as above | as above |
-//! | ring word | tail moved on (by the sweep) | successor: sent, bit is set ([`Writer::finish_intent`]) |
+//! | ring word | tail moved on (by the sweep) | sent: [`Writer::finish_intent`] sets the bit |
 //! | committed bit | bit set | nothing |
 //!
 //! Cost: three stores an enqueue beside the enqueue itself.
@@ -140,7 +140,12 @@ impl Writer {
                 ring(&worker.memory, wakes);
                 None
             }
-            Err(Rejected { mbuf, reason: EnqueueError::Full | EnqueueError::Busy }) => Some(mbuf),
+            Err(Rejected { mbuf, reason: EnqueueError::Full }) => Some(mbuf),
+            Err(Rejected { mbuf, reason: EnqueueError::Busy }) => {
+                // The holder of the queue's lock moves on, or is repaired by the supervisor.
+                std::thread::yield_now();
+                Some(mbuf)
+            }
             Err(Rejected { mbuf, reason }) => {
                 self.failure = Some(reason.code());
                 let wakes = worker.free(mbuf);

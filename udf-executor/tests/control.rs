@@ -1,4 +1,5 @@
-//! Control messages, good and bad; start-ups that fail; exit codes of bad arguments (udf §7.2 case 46).
+//! Control messages, good and bad; start-ups that fail; exit codes of bad arguments (udf §7.2 case
+//! 46).
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
@@ -96,7 +97,8 @@ fn files_that_do_not_load_are_named() {
     let bad_name = |def: &mut UdfDef| def.bin_name = "../lib.so".to_owned();
     let streams = |def: &mut UdfDef| def.stream_input_func_name.push("f".to_owned());
     let failed = Code::FLOW_FUNC_FAILED;
-    let cases: [(&dyn Fn(&mut UdfDef), String, Code, &str); 6] = [
+    type Change<'a> = &'a dyn Fn(&mut UdfDef);
+    let cases: [(Change<'_>, String, Code, &str); 6] = [
         (&no_library, String::new(), failed, "cannot open shared object file"),
         (&no_library, "/bin/sh".to_owned(), failed, "dlopen: "),
         (&no_library, "libc.so.6".to_owned(), failed, "is it a library of user functions?"),

@@ -1,4 +1,5 @@
-//! The process dies at different places: what its successor adopts, answers, or gives to the function again.
+//! The process dies at different places: what its successor adopts, answers, or gives to the
+//! function again.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;

@@ -251,3 +251,17 @@ fn groups_get_everything_and_instances_their_ids() {
     assert_eq!(node.ctl().committed.load(Ordering::Relaxed), 3);
     node.finalize();
 }
+
+#[test]
+fn spinning_and_timing_are_asked_for_by_environment() {
+    let mut setup = Setup::new("identity");
+    setup.env = vec![("DFLOW_SPIN", "2000"), ("DFLOW_TIMING", "1")];
+    let mut node = Node::start(setup);
+    node.ready();
+    for id in 1..=50 {
+        node.feed(0, id, &[1]);
+        assert_eq!(node.fetch(0).id(), id);
+    }
+    node.finalize();
+    assert!(node.ctl().user_ns.load(Ordering::Relaxed) > 0);
+}

@@ -1,8 +1,9 @@
 //! From a command line to a processor that can run: the only part that may allocate.
 //!
-//! Steps and what `SlotCtl::state` shows meanwhile: attach (100), message queues (102), files, library and
-//! ports (101), `init` of the function (1). A failure after the message queues are there is answered with
-//! "Execute init failed."; any failure is one log line and the exit code of its code.
+//! Steps and what `SlotCtl::state` shows meanwhile: attach (100), message queues (102), files,
+//! library and ports (101), `init` of the function (1). A failure after the message queues are
+//! there is answered with "Execute init failed."; any failure is one log line and the exit code of
+//! its code.
 
 mod attrs;
 mod environment;
@@ -190,7 +191,8 @@ fn init_failed(node: &mut Node, logger: &Logger, failure: Failure) -> Failure {
     failure
 }
 
-/// Makes the context and the instance, runs `init`, sends the init response, takes over what is left.
+/// Makes the context and the instance, runs `init`, sends the init response, takes over what is
+/// left.
 fn init(
     mut node: Node,
     function: Function,

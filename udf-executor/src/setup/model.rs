@@ -1,7 +1,7 @@
 //! Load file and model file: exactly one model with exactly one definition (udf Appendix B).
 //!
-//! What this version does not have (several functions, streams, alignment, invoked models, exceptions) is
-//! refused here with its name, rather than ignored.
+//! What this version does not have (several functions, streams, alignment, invoked models,
+//! exceptions) is refused here with its name, rather than ignored.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -32,14 +32,15 @@ pub(crate) struct WriteIntoInput;
 impl FlowFunc for WriteIntoInput {
     fn proc(&mut self, ctx: &mut Context<'_>, inputs: &[Msg<'_>]) -> Result {
         let first = inputs[0].bytes().as_ptr().cast_mut();
-        // SAFETY: none for a foreign block: the process dies here, as the test wants. Of a copied input this
-        // function is the only reader.
+        // SAFETY: none for a foreign block: the process dies here, as the test wants. Of a copied
+        // input this function is the only reader.
         unsafe { first.write_volatile(7) };
         ctx.set_output(0, &inputs[0])
     }
 }
 
-/// In the first life of its node: does not return when the first byte of its input is 1. Later: sends on.
+/// In the first life of its node: does not return when the first byte of its input is 1. Later:
+/// sends on.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     first_life: bool,

@@ -1,4 +1,5 @@
-//! Plays host and supervisor around one real `udf-executor` process: two slots, queues, files in memory.
+//! Plays host and supervisor around one real `udf-executor` process: two slots, queues, files in
+//! memory.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test support")]
 
@@ -436,7 +437,8 @@ impl Node {
         swept
     }
 
-    /// Ends the process by a finalize message; it must end well, and nothing may be left but its spare mbuf.
+    /// Ends the process by a finalize message; it must end well, and nothing may be left but its
+    /// spare mbuf.
     pub(crate) fn finalize(&mut self) {
         self.request(2, &[0]);
         let event = self.end();
