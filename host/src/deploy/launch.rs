@@ -11,7 +11,7 @@ use executor_core::owner::SlotState;
 use executor_core::primitive::Ordering;
 use executor_core::region::Memory;
 use executor_rt::attach::Created;
-use executor_rt::plan::{self as wire, NodePlan, RestartWhen, SupervisorPlan};
+use executor_rt::plan::{self as wire, NodePlan, RestartWhen, SupervisorPlan, exit_kind};
 use sys::clock::MonoTime;
 use sys::errno::Errno;
 use sys::pidfd::PidFd;
@@ -204,6 +204,10 @@ pub fn wait_ready(
             match SlotState::try_from(status.state.load(Ordering::Acquire)) {
                 Ok(SlotState::Running | SlotState::Stopped) => {}
                 Ok(SlotState::Failed) => return Err(not_ready(plan, executor, launched)),
+                // It gave up by itself before it was ever ready: starting it again would not help.
+                _ if status.exit_kind.load(Ordering::Relaxed) == exit_kind::EXITED => {
+                    return Err(not_ready(plan, executor, launched));
+                }
                 _ => ready = false,
             }
         }
