@@ -29,6 +29,9 @@ pub(crate) const ENV_WATCHER_PID: &str = "DFLOW_WATCHER_PID";
 /// Runs until the supervisor or the host is gone and nothing is left; the supervisor's exit code.
 pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
     process::set_name(WATCHER_COMM)?;
+    // The interrupt of a terminal is the host's business: it ends the flow in order. A session's
+    // leader has a group of its own already.
+    let _leader = process::new_process_group();
     process::set_child_subreaper(true)?;
     // A dump of a group's mappings would delay the sweep after a crash by as long as it takes to
     // write.

@@ -72,6 +72,21 @@ pub fn set_name(name: &str) -> Result<()> {
     check(call, unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }).map(drop)
 }
 
+/// `int setpgid(pid_t pid, pid_t pgid);` with zeroes: this process leads a process group of its own.
+///
+/// What a terminal sends to the group of its parent (`SIGINT`, `SIGTSTP`) passes it and its future
+/// descendants by.
+///
+/// # Errors
+/// `EPERM`: it leads a session, and so has a group of its own already.
+///
+/// # References
+/// setpgid(2)
+pub fn new_process_group() -> Result<()> {
+    // SAFETY: two numbers; changes the group of the calling process only.
+    check("setpgid", unsafe { libc::setpgid(0, 0) }).map(drop)
+}
+
 /// `int setrlimit(RLIMIT_CORE, {0, 0});`
 ///
 /// No core dump of this process and its descendants: a dump of a large shared mapping would take
