@@ -6,10 +6,18 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use sys::clock::MonoTime;
+use sys::poll::{Events, PollFd, poll};
+
+use super::{Failure, interrupt};
 use crate::graph::DType;
 use crate::plan::{HostPlan, OutputPlan};
 use crate::session::Tensor;
+
+/// An interrupt is looked for this often while stdin has nothing.
+const LOOK_MS: u64 = 100;
+/// Most bytes of one read.
+const CHUNK: usize = 64 << 10;
 
 /// Where the bytes of one tensor come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,19 +46,41 @@ impl Source {
         };
         let mut bytes = Vec::new();
         let count = match self {
-            Self::Stdin => std::io::stdin().lock().take(max + 1).read_to_end(&mut bytes),
+            Self::Stdin => read_stdin(max.saturating_add(1), &mut bytes),
             Self::File(path) => {
                 let file = fs::File::open(path).map_err(failed)?;
                 let len = file.metadata().map_err(failed)?.len();
                 if len > max {
                     return Err(too_large(len.to_string()));
                 }
-                file.take(max + 1).read_to_end(&mut bytes)
+                file.take(max.saturating_add(1)).read_to_end(&mut bytes)
             }
         };
         let count = count.map_err(failed)?;
         if count as u64 > max { Err(too_large(format!("more than {max}"))) } else { Ok(bytes) }
     }
+}
+
+/// Reads stdin up to its end, `max` bytes, or an interrupt: whoever writes it may never come to an end.
+fn read_stdin(max: u64, to: &mut Vec<u8>) -> std::io::Result<usize> {
+    let mut stdin = std::io::stdin().lock();
+    while (to.len() as u64) < max {
+        let until = MonoTime::now().add_ms(LOOK_MS);
+        let ready = poll(&mut [PollFd::new(&std::io::stdin(), Events::IN)], Some(until));
+        if interrupt::asked() {
+            return Err(std::io::Error::other("interrupted"));
+        }
+        if ready.is_ok_and(|count| count == 0) {
+            continue;
+        }
+        let mut bytes = vec![0; CHUNK];
+        let count = stdin.read(&mut bytes)?;
+        if count == 0 {
+            break;
+        }
+        to.extend(bytes.iter().take(count));
+    }
+    Ok(to.len())
 }
 
 /// One feed: a source for each graph input.

@@ -185,27 +185,34 @@ fn node(
     }
 }
 
+/// An executor whose first so many starts failed fails the deployment, whatever its restart policy.
+const START_TRIES: u32 = 3;
+
 /// Waits until every executor is ready.
 ///
 /// # Errors
-/// [`DeployError::Start`] with the end of the failed node's log; everything is being ended then.
+/// [`DeployError::Start`] with the end of the failed node's log; the caller ends everything then.
 pub fn wait_ready(
     plan: &DeployPlan,
     memory: &Memory<'_>,
     launched: &Launched,
     responses: &mut Responses,
 ) -> Result<(), DeployError> {
+    let mut was_ready = vec![false; plan.executors.len()];
     loop {
         let sequence = memory.status.sequence.load(Ordering::Acquire);
         responses.drain();
         let mut ready = true;
-        for executor in &plan.executors {
+        for (executor, was_ready) in plan.executors.iter().zip(&mut was_ready) {
             let Some(status) = memory.slot_status.get(executor.slot as usize) else { continue };
             match SlotState::try_from(status.state.load(Ordering::Acquire)) {
-                Ok(SlotState::Running | SlotState::Stopped) => {}
+                Ok(SlotState::Running | SlotState::Stopped) => *was_ready = true,
                 Ok(SlotState::Failed) => return Err(not_ready(plan, executor, launched)),
                 // It gave up by itself before it was ever ready: starting it again would not help.
                 _ if status.exit_kind.load(Ordering::Relaxed) == exit_kind::EXITED => {
+                    return Err(not_ready(plan, executor, launched));
+                }
+                _ if !*was_ready && status.restarts.load(Ordering::Acquire) >= START_TRIES => {
                     return Err(not_ready(plan, executor, launched));
                 }
                 _ => ready = false,

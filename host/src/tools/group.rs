@@ -133,7 +133,7 @@ impl GroupView {
     pub fn held(&self) -> Vec<HeldMbuf> {
         let held = inspect::held(&self.attached.group);
         let mut all: Vec<HeldMbuf> = held.map(|mbuf| self.line(&mbuf)).collect();
-        all.sort_by(|a, b| (a.trans_id, a.entry).cmp(&(b.trans_id, b.entry)));
+        all.sort_by_key(|mbuf| (mbuf.trans_id, mbuf.entry));
         all
     }
 
