@@ -15,6 +15,7 @@ use core::fmt;
 use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use executor_core::abi::control::Header;
 use executor_core::error::{AttachError, Code};
 use executor_core::group::{self, Group};
 use executor_core::layout::{ConfigError, GroupConfig, Layout, PAGE};
@@ -133,6 +134,7 @@ pub struct Attached {
     pub group: Group<'static>,
     /// What this process may write.
     pub role: Role,
+    name: [u8; 32],
     control: Mapping,
     arena: Mapping,
 }
@@ -179,12 +181,22 @@ pub fn attach(
         Role::Supervisor => overlay(layout.status, layout.control_len)?,
         Role::Reader => {}
     }
+    // SAFETY: readable, page-aligned, long enough (checked by `Group::attach`), written by nobody any more.
+    let header = unsafe { start(&control_map)?.cast::<Header>().read_volatile() };
     control_map.dont_fork()?;
     arena_map.dont_fork()?;
-    Ok(Box::leak(Box::new(Attached { group, role, control: control_map, arena: arena_map })))
+    let (control, arena) = (control_map, arena_map);
+    Ok(Box::leak(Box::new(Attached { group, role, name: header.name, control, arena })))
 }
 
 impl Attached {
+    /// The name its creator gave the group; bytes after the first NUL or invalid one do not count.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let name = self.name.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        name.utf8_chunks().next().map_or("", |chunk| chunk.valid())
+    }
+
     /// Worker `index` of this process, generation `generation`.
     ///
     /// # Errors

@@ -8,6 +8,8 @@
 //! | [`bridge`] | queue readiness as an eventfd |
 //! | [`payload`] | payload bytes as slices |
 //! | [`argv`] | command lines of the built-in executors and of `udf-executor` |
+//! | [`exchange`] | queue verbs of the specification: timeouts, ids, heads, gather, tensors; members |
+//! | [`esched`] | event scheduler: groups of threads, priorities, queue events |
 //! | [`exit`] | one table from codes to process exit codes |
 //! | [`interpose`] | counted malloc family, `seal()`, the *in user code* split |
 //! | [`log`] | log lines without allocation, their parser, the rate limiter |
@@ -20,6 +22,8 @@
 pub mod argv;
 pub mod attach;
 pub mod bridge;
+pub mod esched;
+pub mod exchange;
 pub mod exit;
 pub mod interpose;
 pub mod log;

@@ -11,6 +11,11 @@ use sys::clock::MonoTime;
 
 use crate::waiter::{Waited, Waiter, ring};
 
+/// True once `deadline` has passed: whoever holds a lock then may be stopped, so nobody spins on it any more.
+fn is_over(deadline: Option<MonoTime>) -> bool {
+    deadline.is_some_and(|deadline| deadline.is_past(MonoTime::now()))
+}
+
 /// Allocates, waiting for a free mbuf until `deadline`.
 ///
 /// # Errors
@@ -64,7 +69,7 @@ pub fn enqueue<'g>(
             }
             Err(rejected) => match rejected.reason {
                 EnqueueError::Full => mbuf = rejected.mbuf,
-                EnqueueError::Busy => {
+                EnqueueError::Busy if !is_over(deadline) => {
                     mbuf = rejected.mbuf;
                     std::thread::yield_now();
                     continue;
@@ -104,7 +109,7 @@ pub fn dequeue<'g>(
                 return Ok(mbuf);
             }
             Err(DequeueError::Empty) => {}
-            Err(DequeueError::Busy) => {
+            Err(DequeueError::Busy) if !is_over(deadline) => {
                 std::thread::yield_now();
                 continue;
             }
