@@ -90,6 +90,14 @@ impl fmt::Display for MemoryConfigError {
 
 impl std::error::Error for MemoryConfigError {}
 
+impl MemoryConfigError {
+    /// The code that callers of the specification's API see.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        Code::PARAM_INVALID
+    }
+}
+
 impl MemoryConfig {
     /// Parses a setting; `None` = the setting is absent.
     ///

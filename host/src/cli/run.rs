@@ -123,6 +123,8 @@ impl Running<'_> {
             scope.spawn(|| self.feed_all(&progress));
             self.fetch_all(&progress)
         });
+        // All answers can have been fetched before the end was seen.
+        let ended = ended.or_else(|| Some(self.session.ended()?.reason));
         self.bar.finish_and_clear();
         let counts = self.report.counts();
         let seconds = started.elapsed().as_secs_f64();
@@ -161,6 +163,7 @@ impl Running<'_> {
                     let feed = Feed { deadline_ms: self.args.deadline_ms, ..Feed::of(tensors) };
                     self.feed(item, feed, progress);
                 }
+                Err(_) if interrupt::asked() => break,
                 Err(reason) => self.report.not_fed(item, &reason),
             }
         }

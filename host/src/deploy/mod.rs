@@ -7,6 +7,18 @@
 //! | 3 | watcher → supervisor → executors | the watcher ends everything |
 //! | 4 | wait until every executor is ready | error with the node's log; everything is ended |
 //! | 5 | the session takes over | |
+//!
+//! ```no_run
+//! use dflow::{DeployOptions, Limits, graph_file};
+//!
+//! let plan = graph_file::read("pages.yaml".as_ref())?.check()?.plan(&Limits::of_machine())?;
+//! let session = plan.deploy(&DeployOptions { timing: true, ..DeployOptions::default() })?;
+//! for node in session.nodes() {
+//!     println!("{} is process {}", node.label, node.pid);
+//! }
+//! session.close();
+//! # Ok::<(), dflow::Error>(())
+//! ```
 
 pub mod binaries;
 pub mod files;

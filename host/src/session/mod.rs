@@ -12,6 +12,37 @@
 //! | executor | swept and restarted by the supervisor; what its successor can't answer is answered here after the sweep |
 //! | supervisor or watcher | every open id is answered SUPERVISOR_DIED; further feeds are refused |
 //! | host | the supervisor ends everything |
+//!
+//! One thread may feed while another fetches; everything takes a deadline:
+//! ```no_run
+//! use dflow::{Feed, FetchError, MonoTime, Session, Tensor};
+//!
+//! fn run(session: &Session, files: Vec<Vec<u8>>) -> Result<(), Box<dyn std::error::Error>> {
+//!     let count = files.len() * session.plan().host.outputs.len();
+//!     std::thread::scope(|scope| {
+//!         scope.spawn(|| {
+//!             for file in files {
+//!                 let feed = Feed { deadline_ms: Some(500), ..Feed::of(vec![Tensor::bytes(file)]) };
+//!                 // Waits for room. What can't be fed comes back with the reason.
+//!                 if let Err(refused) = session.feed(feed, None) {
+//!                     eprintln!("{refused}: {} tensors back", refused.feed.tensors.len());
+//!                 }
+//!             }
+//!         });
+//!         for _ in 0..count {
+//!             match session.fetch(Some(MonoTime::now().add_ms(1_000))) {
+//!                 Ok(event) => match event.outcome {
+//!                     Ok(data) => println!("id {}: {} bytes", event.trans_id, data.bytes().len()),
+//!                     Err(failure) => println!("id {}: {failure}", event.trans_id),
+//!                 },
+//!                 Err(FetchError::TimedOut) => continue,
+//!                 Err(ended) => return Err(ended.into()),
+//!             }
+//!         }
+//!         Ok(())
+//!     })
+//! }
+//! ```
 
 mod feed;
 mod fetch;

@@ -1,0 +1,159 @@
+//! `dflow run` from one end to the other: real processes, real files. Needs the programs and the library that
+//! [`library`] names.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdout, Stdio};
+
+use dflow::tools;
+use sys::pidfd::PidFd;
+use sys::signal::Signal;
+
+use super::support::{Folder, command, dflow, library};
+
+#[test]
+fn files_come_out_as_lines_and_files() {
+    let folder = Folder::new("lines");
+    let nodes = [("one", "identity"), ("two", "panic-on-odd")];
+    let graph = folder.chain("lines", &nodes, &library());
+    for (name, size) in [("in/a.bin", 8), ("in/b.bin", 16), ("in/sub/c.bin", 24)] {
+        folder.file(name, &vec![b'x'; size]);
+    }
+    folder.file("in/sub/d.bin", &[b'y'; 5000]);
+    let input = format!("file={}", folder.path("in"));
+    let (out_dir, log_dir) = (folder.path("out"), folder.path("logs"));
+    let args = [
+        "run",
+        &graph,
+        "--input",
+        &input,
+        "--recursive",
+        "--out",
+        &out_dir,
+        "--keep-logs",
+        &log_dir,
+    ];
+    let (output, out, err) = dflow(&[&args[..], &["--stats"]].concat());
+    assert_eq!(output.status.code(), Some(3), "{out}{err}");
+    let mut lines: Vec<&str> = out.lines().collect();
+    lines.sort_unstable();
+    let field = |line: usize, field: usize| lines[line].split('\t').nth(field).unwrap();
+    assert_eq!(lines.len(), 4, "{out}");
+    assert!(field(0, 0).ends_with("a.bin") && field(0, 2) == "error 14614531 (UDF_PANIC)", "{out}");
+    assert!(field(1, 0).ends_with("b.bin") && field(1, 1) == "out", "{out}");
+    assert_eq!((field(1, 2), field(1, 3)), ("uint8[16]", "16"));
+    assert!(field(3, 0).ends_with("d.bin") && field(3, 4).contains("at most 4096"), "{out}");
+    assert_eq!(std::fs::read(folder.path("out/000002-b.bin.out")).unwrap(), [b'x'; 16]);
+    assert!(std::fs::read_to_string(folder.path("logs/two.err.log")).unwrap().contains("odd id"));
+    for word in ["3 ids fed", "allocations: runtime", "two:in", "high water"] {
+        assert!(err.contains(word), "{word}: {err}");
+    }
+}
+
+#[test]
+fn all_data_is_exit_code_0_and_a_failed_node_is_4() {
+    let folder = Folder::new("codes");
+    let graph = folder.chain("codes", &[("one", "identity")], &library());
+    let file = folder.file("a.bin", b"12345678");
+    let run = ["run", &graph, "--input", &file, "--repeat", "50", "--no-namespace"];
+    let (output, out, err) = dflow(&run);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert_eq!(out.lines().filter(|line| line.contains("\tuint8[8]\t8\t")).count(), 50);
+    let never = "code-on-id;attrs: {id: 3, code: 77};restart: {policy: never}";
+    let graph = folder.chain("codes", &[("one", never)], &library());
+    let run = ["run", &graph, "--input", &file, "--repeat", "50"];
+    let (output, out, err) = dflow(&run);
+    assert_eq!(output.status.code(), Some(4), "{out}{err}");
+    assert!(err.contains("node `one` ended"), "{err}");
+}
+
+#[test]
+fn a_function_that_is_not_there_is_exit_code_1() {
+    let folder = Folder::new("function");
+    let graph = folder.chain("function", &[("one", "no-such-function")], &library());
+    let (output, out, err) = dflow(&["run", &graph, "--input", &folder.file("a.bin", b"1")]);
+    assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("node `one`") && err.contains("no-such-function"), "{err}");
+}
+
+/// A flow that runs until its stdin is closed, with one id out.
+struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    _folder: Folder,
+}
+
+impl Running {
+    fn start(name: &str) -> Running {
+        let folder = Folder::new(name);
+        let graph = folder.chain(name, &[("one", "identity"), ("two", "identity")], &library());
+        let file = folder.file("a.bin", b"12345678");
+        let mut run = command(&["run", &graph, "--input", &file, "-"]);
+        let run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = run.spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        if !line.contains("uint8[8]") {
+            let mut err = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+            panic!("{line}{err}");
+        }
+        Running { child, out, _folder: folder }
+    }
+
+    /// Waits for its end: exit code and what it printed since.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut err) = (String::new(), String::new());
+        self.out.read_to_string(&mut out).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), out, err)
+    }
+}
+
+fn flow(name: &str) -> Option<tools::Flow> {
+    tools::running().into_iter().find(|flow| flow.name == name)
+}
+
+#[test]
+fn a_running_flow_is_seen_by_the_tools() {
+    let name = format!("seen-{}", std::process::id());
+    let mut running = Running::start(&name);
+    let (_, ps, err) = dflow(&["ps"]);
+    assert!(ps.contains(&name) && ps.contains("running"), "{ps}{err}");
+    let (output, logs, err) = dflow(&["logs", &name, "one"]);
+    assert!(output.status.success() && logs.contains("is ready"), "{logs}{err}");
+    assert!(!logs.contains(" two"), "{logs}");
+    let (output, out, held) = dflow(&["held", &name]);
+    assert!(output.status.success() && (out + &held).contains("in use"), "{held}");
+    let follow = command(&["logs", &name, "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    running.child.stdin.take().unwrap().write_all(b"end").unwrap();
+    let (code, out, err) = running.end();
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.starts_with("-\tout\tuint8[3]\t3\t"), "{out}");
+    let followed = follow.wait_with_output().unwrap();
+    assert!(followed.status.success());
+    assert!(String::from_utf8(followed.stdout).unwrap().contains("as asked"));
+    assert!(flow(&name).is_none());
+}
+
+#[test]
+fn an_interrupt_ends_the_flow_in_order_and_two_at_once() {
+    for signals in [1, 2] {
+        let name = format!("interrupted-{signals}-{}", std::process::id());
+        let mut running = Running::start(&name);
+        let found = flow(&name).unwrap();
+        let supervisor = PidFd::open(found.pid).unwrap();
+        let process = PidFd::open(running.child.id()).unwrap();
+        // Its stdin stays open: only the interrupt ends it.
+        let stdin = running.child.stdin.take();
+        for _ in 0..signals {
+            let _ended = process.signal(Signal::INT);
+        }
+        let (code, out, err) = running.end();
+        drop(stdin);
+        assert_eq!(code, Some(130), "{out}{err}");
+        // Whoever ended it, the supervisor follows; a hang here is the test's failure.
+        let mut fds = [sys::poll::PollFd::new(&supervisor, sys::poll::Events::IN)];
+        assert_eq!(sys::poll::poll(&mut fds, None), Ok(1));
+    }
+}
