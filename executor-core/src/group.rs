@@ -14,7 +14,7 @@
 use core::ptr::NonNull;
 
 use crate::abi::ABI_VERSION;
-use crate::abi::control::{BlockDesc, Header, MAGIC, SLOTS_MAX, PoolDesc, SlotDesc};
+use crate::abi::control::{BlockDesc, Header, MAGIC, PoolDesc, SLOTS_MAX, SlotDesc};
 use crate::error::AttachError;
 use crate::layout::{ConfigError, Counts, GroupConfig, Layout, block_stride, partition_len};
 use crate::owner::{SlotId, WaiterId};
@@ -200,6 +200,12 @@ pub fn check_header(header: &Header, len: u64) -> Result<Layout, AttachError> {
     Ok(layout)
 }
 
+/// True when `offset + len` is a number and at most `end`.
+#[cfg(not(loom))]
+fn ends_by(offset: u64, len: u64, end: u64) -> bool {
+    offset.checked_add(len).is_some_and(|last| last <= end)
+}
+
 impl<'g> Group<'g> {
     /// Attaches to a mapped control segment of `control_len` bytes and its arena of `arena_len` bytes.
     ///
@@ -251,7 +257,7 @@ impl<'g> Group<'g> {
             let sound = u64::from(s.first_pool) == pool
                 && u64::from(s.first_entry) == entry
                 && s.pool_count as usize <= POOLS_MAX
-                && s.partition_offset.checked_add(s.partition_len) <= Some(m.layout.arena_len);
+                && ends_by(s.partition_offset, s.partition_len, m.layout.arena_len);
             pool += u64::from(s.pool_count);
             entry += u64::from(s.block_count) + u64::from(s.extra_count);
             sound
@@ -264,9 +270,10 @@ impl<'g> Group<'g> {
     #[cfg(not(loom))]
     fn block_is_sound(&self, block: &BlockDesc) -> bool {
         let Some(slot) = self.memory.slot_descs.get(block.slot as usize) else { return false };
-        let end = block.offset.checked_add(block.size);
         let partition_end = slot.partition_offset.saturating_add(slot.partition_len);
-        block.size == 0 || (block.offset >= slot.partition_offset && end <= Some(partition_end))
+        block.size == 0
+            || (block.offset >= slot.partition_offset
+                && ends_by(block.offset, block.size, partition_end))
     }
 
     #[cfg(not(loom))]

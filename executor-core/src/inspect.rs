@@ -54,7 +54,7 @@ pub fn held<'g>(group: &Group<'g>) -> impl Iterator<Item = Held> + use<'g> {
         }
         Some(Held {
             entry: index,
-            block: entry.block.load(Ordering::Relaxed),
+            block: entry.block(),
             home: SlotId(memory.blocks.get(index as usize).map_or(u32::MAX, |b| b.slot)),
             owner,
             info: entry.msg_info(),

@@ -11,10 +11,10 @@
 //! |---|---|---|
 //! | ALLOC | entry = block | entry is tagged: freed by the tag scan; block becomes suspect |
 //! | COPY | new entry, block | entry freed by the tag scan; block becomes suspect |
-//! | FREE | entry, block | entry freed by the tag scan if still tagged; block becomes suspect |
+//! | FREE | entry, block | block becomes suspect; entry without a block: freed, else left to the tag scan |
 //! | ENQUEUE | entry, queue, lane, position | ring word there? committed: tail := position + 1, destination marked. Else the entry goes back to the worker and is freed |
 //! | DEQUEUE | entry, queue, lane, position | head still at position? not committed: entry goes back to the queue. Else the worker owns it |
-//! | CHAIN | head, member | member tagged by the worker or chained: freed with its head |
+//! | CHAIN | head, member | member linked: tail and length finished. Only tagged: the worker's again |
 
 use crate::abi::control::Journal;
 use crate::primitive::{Ordering, kill_point};

@@ -9,6 +9,7 @@ use crate::abi::control::{
     BlockDesc, Entry, HeadCtl, Header, Journal, LaneCtl, MAX_SLOTS, PoolDesc, QueueCtl, SlotCtl,
     SlotDesc, SlotShared, SlotStatus, StatusCtl, WAITERS, WaiterCtl,
 };
+use crate::group::POOLS_MAX;
 
 /// Page size the sections are aligned to.
 pub const PAGE: u64 = 4096;
@@ -64,7 +65,7 @@ pub enum ConfigError {
     Name,
     /// No slot or more than 64.
     Slots(usize),
-    /// Workers not 1..=256, queues above 8192, or another count above 2^20.
+    /// Workers not 1..=256, queues above 8192, more than 8 pools in a partition, or another count above 2^20.
     Count(&'static str, u32),
     /// A block size is 0, above 4 GiB, or the pools are not sorted by size.
     BlockSize(u64),
@@ -257,7 +258,8 @@ pub fn partition_len(partition: &PartitionConfig<'_>) -> u64 {
         .iter()
         .map(|p| block_stride(p.block_size).saturating_mul(u64::from(p.block_count)))
         .fold(0, u64::saturating_add);
-    if blocks == 0 { 0 } else { blocks.saturating_add(TAIL_SLACK).next_multiple_of(PAGE) }
+    let with_slack = blocks.saturating_add(TAIL_SLACK).checked_next_multiple_of(PAGE);
+    if blocks == 0 { 0 } else { with_slack.unwrap_or(u64::MAX) }
 }
 
 fn count(config: &GroupConfig<'_>) -> Result<(Counts, u64), ConfigError> {
@@ -272,6 +274,10 @@ fn count(config: &GroupConfig<'_>) -> Result<(Counts, u64), ConfigError> {
     }
     let (mut entries, mut pools, mut arena_len) = (0u64, 0u32, 0u64);
     for partition in config.partitions {
+        if partition.pools.len() > POOLS_MAX {
+            let found = u32::try_from(partition.pools.len()).unwrap_or(u32::MAX);
+            return Err(ConfigError::Count("pools of a partition", found));
+        }
         let mut last = 0;
         for pool in partition.pools {
             if pool.block_size == 0 || pool.block_size > BLOCK_SIZE_MAX || pool.block_size < last {

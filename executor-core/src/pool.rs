@@ -7,16 +7,17 @@
 //! Invariants: P1 a block's count goes up before a new entry refers to it, an entry dies before the count
 //! goes down: count >= entries. P2 only the slot that owns an entry makes it live; anybody who holds it
 //! frees it. P3 a block's count leaves 0 only by its own slot, and reaches it only by the last holder or by
-//! a sweep. Errors can only leak, and a sweep finds leaks.
+//! a sweep. Errors can only leak, and a sweep finds leaks. P4 an entry names a block only while it counts as a
+//! reference to it, or while its worker's journal names that block.
 //!
 //! | killed after | state seen | repaired by |
 //! |---|---|---|
 //! | alloc: journal | nothing moved | sweep: journal dropped, block rechecked |
 //! | alloc: owner | entry tagged, count 0 | tag scan frees the entry; block recheck |
 //! | alloc: count | entry tagged, count 1 | tag scan frees the entry; block recheck |
-//! | copy: owner | extra tagged, stale block | tag scan; both blocks rechecked |
+//! | copy: owner | extra tagged, no block | tag scan frees the entry |
 //! | copy: count | count one too high | block recheck once its last entry is gone |
-//! | free: owner | entry free, count too high | block recheck through the journal |
+//! | free: block, owner | entry without a block or free, count too high | block recheck through the journal |
 //! | free: count | done but for the journal | nothing |
 //! | chain: owner | member chained, not linked | sweep: freed with its head, or when the head is gone |
 //!
@@ -58,6 +59,8 @@ pub struct Worker<'g> {
     extra_cursor: u32,
 }
 
+/// What a free entry refers to.
+pub(crate) const NO_BLOCK: u32 = u32::MAX;
 const COUNT_MASK: u64 = 0xFFFF_FFFF;
 const COUNT_VERSION: u64 = 1 << 32;
 
@@ -146,7 +149,7 @@ impl<'g> Worker<'g> {
                 if references(word) == 0 {
                     entry.count.store(word.wrapping_add(COUNT_VERSION | 1), Ordering::Release);
                     kill_point!("alloc: count");
-                    entry.block.store(block, Ordering::Relaxed);
+                    entry.set_block(block);
                     journal::close(self.journal);
                     *cursor = (at + 1) % pool.block_count;
                     return Some(block);
@@ -216,7 +219,7 @@ impl<'g> Worker<'g> {
             {
                 count.fetch_add(COUNT_VERSION | 1, Ordering::AcqRel);
                 kill_point!("copy: count");
-                entry.block.store(block, Ordering::Release);
+                entry.set_block(block);
                 kill_point!("copy: block");
                 journal::close(self.journal);
                 self.extra_cursor = (at + 1) % self.desc.extra_count;
@@ -234,25 +237,25 @@ impl<'g> Worker<'g> {
         let mut wakes = WakeSet::NONE;
         let Some(entry) = self.memory.entries.get(mbuf.entry as usize) else { return wakes };
         if entry.marks().chained() != 0 {
-            self.free_chain(entry, &mut wakes);
+            self.free_chain(mbuf.entry, entry, &mut wakes);
         }
         self.free_one(mbuf.entry, mbuf.block, &mut wakes);
         wakes
     }
 
-    fn free_chain(&mut self, head: &'g Entry, wakes: &mut WakeSet) {
+    fn free_chain(&mut self, index: u32, head: &'g Entry, wakes: &mut WakeSet) {
+        let generation = head.generation.load(Ordering::Relaxed);
+        // A link that a dead process left may name an entry that lives on elsewhere.
+        let mine = Owner::Chained { head: index, generation }.word();
         let mut next = head.chain_next.load(Ordering::Acquire);
         for _ in 1..MAX_CHAIN {
             let Some(index) = next.checked_sub(1) else { break };
             let Some(entry) = self.memory.entries.get(index as usize) else { break };
-            let block = entry.block.load(Ordering::Relaxed);
+            let block = entry.block();
             next = entry.chain_next.load(Ordering::Acquire);
             head.chain_next.store(next, Ordering::Release);
             kill_point!("chain: member unlinked");
-            if matches!(
-                Owner::from_word(entry.owner.load(Ordering::Acquire)),
-                Owner::Chained { .. }
-            ) {
+            if entry.owner.load(Ordering::Acquire) == mine {
                 self.free_one(index, block, wakes);
             }
         }
@@ -266,6 +269,9 @@ impl<'g> Worker<'g> {
         };
         journal::open(self.journal, &Record::of(Op::Free, index, block));
         let word = primary.count.load(Ordering::Acquire);
+        // P4: from here the journal alone names the block.
+        entry.set_block(NO_BLOCK);
+        kill_point!("free: block");
         // SYNC: release, pairs with the owner CAS in `claim`: the next owner sees our reads done.
         entry.owner.store(Owner::FREE_WORD, Ordering::Release);
         kill_point!("free: owner");
@@ -325,7 +331,7 @@ impl<'g> Worker<'g> {
         for _ in 0..index {
             at = entries.get(at as usize)?.chain_next.load(Ordering::Acquire).checked_sub(1)?;
         }
-        let block = entries.get(at as usize)?.block.load(Ordering::Relaxed);
+        let block = entries.get(at as usize)?.block();
         self.memory.mbuf(&Mbuf::from_parts(at, block))
     }
 
@@ -343,7 +349,7 @@ impl<'g> Worker<'g> {
     #[must_use]
     pub fn reclaim(&self, index: u32) -> Option<Mbuf> {
         let entry = self.memory.entries.get(index as usize)?;
-        let block = entry.block.load(Ordering::Relaxed);
+        let block = entry.block();
         let owned = entry.owner.load(Ordering::Acquire) == self.tag;
         (owned && self.memory.block_span(block).is_some()).then(|| Mbuf::from_parts(index, block))
     }

@@ -197,9 +197,7 @@ mod mapped {
                 // SAFETY: R1, atomics only.
                 queues: unsafe { table::<QueueCtl>(base, layout.shared, c.queues) },
                 // SAFETY: R1, atomics only.
-                waiters: unsafe {
-                    table::<WaiterCtl>(base, layout.waiters, c.slots * WAITERS)
-                },
+                waiters: unsafe { table::<WaiterCtl>(base, layout.waiters, c.slots * WAITERS) },
                 // SAFETY: R1, atomics only.
                 slot_shared: unsafe { table::<SlotShared>(base, layout.slot_shared, c.slots) },
                 // SAFETY: R1, atomics only.

@@ -8,20 +8,21 @@
 //! 3. every entry tagged with the slot's workers: an input that the process had not answered is left for
 //!    the successor (ADOPT) or, without one, freed; everything else is freed, its block suspect;
 //! 4. members of chains whose head is gone are freed;
-//! 5. suspects: a block to which no entry refers and which no live journal names gets count 0; the others
+//! 5. suspects: a block that no live journal names gets the number of its entries as its count; the others
 //!    are looked at again after each later sweep and by [`Sweeper::recheck`].
 //!
 //! S1 An entry is touched only if tagged with the dead slot, named in its journal, or chained to a dead head.
-//! S2 A block's count is changed only by compare-exchange from a value read before the entries were scanned;
-//!    every new reference changes the word, so a live `copy_ref` makes the exchange fail.
+//! S2 A block's count is changed only by compare-exchange from a value read before the entries were scanned,
+//!    and only while no journal names the block before and after the scan; every change of the references
+//!    changes the word, so a live `copy_ref` or `free` makes the exchange fail.
 //! S3 The sweep may itself be repeated from the start: each step is idempotent.
 
-use crate::abi::control::Entry;
+use crate::abi::control::{Entry, MAX_CHAIN};
 use crate::group::Group;
 use crate::journal::{self, Op, Record};
 use crate::mbuf::HeadWords;
 use crate::owner::{Owner, SlotId};
-use crate::pool::references;
+use crate::pool::{NO_BLOCK, references};
 use crate::primitive::{Ordering, fence};
 use crate::queue::{advance, distance, ring_word, turn};
 use crate::region::{Memory, PrivatePart};
@@ -86,7 +87,7 @@ impl<'g, 's> Sweeper<'g, 's> {
         self.break_locks(slot, &mut swept);
         self.recompute_tails(slot);
         self.free_tagged(slot, &part, inputs, &mut swept);
-        self.free_orphans(&mut swept);
+        self.free_orphans(slot, &mut swept);
         self.recheck(&mut swept);
         swept
     }
@@ -101,21 +102,58 @@ impl<'g, 's> Sweeper<'g, 's> {
         match record.op {
             Op::Enqueue => self.repair_enqueue(slot, part, record, swept),
             Op::Dequeue => self.repair_dequeue(slot, record, swept),
-            Op::Alloc | Op::Copy | Op::Free => {
+            Op::Alloc | Op::Copy => {
                 self.suspect(record.block);
                 swept.undone += 1;
             }
+            Op::Free => self.repair_free(slot, record, swept),
             Op::Chain => self.repair_chain(slot, record, swept),
         }
     }
 
-    /// A member that was tagged "chained" is freed with its head whether or not it was linked: the tag scan
-    /// and `free_orphans` find it by its owner word.
+    /// An entry that lost its block already can't be anything but free.
+    fn repair_free(&mut self, slot: SlotId, record: &Record, swept: &mut Swept) {
+        self.suspect(record.block);
+        let Some(entry) = self.memory.entries.get(record.entry as usize) else { return };
+        let owner = Owner::from_word(entry.owner.load(Ordering::Acquire));
+        let dying = is_worker_of(entry, slot) || matches!(owner, Owner::Chained { .. });
+        if dying && entry.block() == NO_BLOCK {
+            self.release(record.entry, entry, swept);
+            swept.finished += 1;
+        } else {
+            swept.undone += 1;
+        }
+    }
+
+    /// Members that can be reached from `head`.
+    fn links(&self, head: u32) -> impl Iterator<Item = u32> + use<'g> {
+        let entries = self.memory.entries;
+        let after = move |at: u32| {
+            entries.get(at as usize)?.chain_next.load(Ordering::Acquire).checked_sub(1)
+        };
+        core::iter::successors(after(head), move |at| after(*at)).take(MAX_CHAIN as usize - 1)
+    }
+
+    /// A member that was linked stays: tail and length are finished. One that was only tagged goes back to
+    /// the worker.
     fn repair_chain(&mut self, slot: SlotId, record: &Record, swept: &mut Swept) {
-        let Some(member) = self.memory.entries.get(record.entry as usize) else { return };
-        if let Owner::Chained { head, .. } = Owner::from_word(member.owner.load(Ordering::Acquire))
-            && head == record.block
-        {
+        let entries = self.memory.entries;
+        let (Some(member), Some(head)) =
+            (entries.get(record.entry as usize), entries.get(record.block as usize))
+        else {
+            return;
+        };
+        let generation = head.generation.load(Ordering::Acquire);
+        let chained = Owner::Chained { head: record.block, generation };
+        if member.owner.load(Ordering::Acquire) != chained.word() || !is_worker_of(head, slot) {
+            return;
+        }
+        if self.links(record.block).any(|link| link == record.entry) {
+            head.chain_tail.store(record.entry + 1, Ordering::Relaxed);
+            let length = u32::try_from(self.links(record.block).count()).unwrap_or(0);
+            head.set_marks(head.marks().with_chained(length));
+            swept.finished += 1;
+        } else {
             let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 };
             member.owner.store(dead.word(), Ordering::Release);
             swept.undone += 1;
@@ -135,18 +173,20 @@ impl<'g, 's> Sweeper<'g, 's> {
         else {
             return;
         };
-        let depth = ctl.depth.load(Ordering::Relaxed);
+        let Some(depth) = ctl.sound_depth().filter(|depth| record.position < 2 * depth) else {
+            return;
+        };
         let place = ctl.lane_places().find(|(index, p)| *index == record.lane && p.slot == slot.0);
         let Some((lane, ring)) = place.and_then(|(_, p)| memory.lane_parts(p, depth)) else {
             return;
         };
-        let at = record.position % depth.max(1);
+        let at = record.position % depth;
         let found = ring.get(at as usize).map_or(0, |word| word.load(Ordering::Acquire));
         // The generation part is compared too, but the entry may have lived on since: take it from the word.
         let generation = crate::queue::ring_parts(found).2;
         let wanted =
             ring_word(record.entry, record.block, generation, turn(record.position, depth));
-        if found == wanted && found != 0 {
+        if found == wanted {
             let next = advance(record.position, depth);
             lane.tail.store(next, Ordering::Release);
             if let Some(out) = record.out.checked_sub(1).filter(|out| *out < 64) {
@@ -170,7 +210,7 @@ impl<'g, 's> Sweeper<'g, 's> {
         else {
             return;
         };
-        let depth = ctl.depth.load(Ordering::Relaxed);
+        let Some(depth) = ctl.sound_depth() else { return };
         let generation = ctl.generation.load(Ordering::Acquire);
         let Some(cell) = memory.head_cell(ctl, record.lane) else { return };
         if cell.load(generation, depth) == record.position {
@@ -200,7 +240,7 @@ impl<'g, 's> Sweeper<'g, 's> {
     /// `tail` is a hint: walk on while the ring word at `tail` carries its turn and names a queued entry.
     fn recompute_tails(&self, slot: SlotId) {
         for ctl in self.memory.queues {
-            let depth = ctl.depth.load(Ordering::Relaxed);
+            let Some(depth) = ctl.sound_depth() else { continue };
             let generation = ctl.generation.load(Ordering::Acquire);
             for (index, place) in ctl.lane_places().filter(|(_, p)| p.slot == slot.0) {
                 let (Some((lane, ring)), Some(cell)) =
@@ -208,7 +248,7 @@ impl<'g, 's> Sweeper<'g, 's> {
                 else {
                     continue;
                 };
-                if depth < 2 || lane.generation.load(Ordering::Acquire) != generation {
+                if lane.generation.load(Ordering::Acquire) != generation {
                     continue;
                 }
                 let head = cell.load(generation, depth);
@@ -216,7 +256,7 @@ impl<'g, 's> Sweeper<'g, 's> {
                 while distance(head, tail, depth) < depth {
                     let at = tail % depth;
                     let word = ring.get(at as usize).map_or(0, |w| w.load(Ordering::Acquire));
-                    if word == 0 || word & crate::queue::TURN != turn(tail, depth) {
+                    if word & crate::queue::TURN != turn(tail, depth) {
                         break;
                     }
                     tail = advance(tail, depth);
@@ -254,24 +294,37 @@ impl<'g, 's> Sweeper<'g, 's> {
     }
 
     fn release(&mut self, index: u32, entry: &Entry, swept: &mut Swept) {
-        let block = entry.block.load(Ordering::Relaxed);
+        self.suspect(entry.block());
+        entry.set_block(NO_BLOCK);
         entry.owner.store(Owner::FREE_WORD, Ordering::Release);
-        self.suspect(block);
         // A primary entry that never got its count still has its own block: look at that too.
         self.suspect(index);
         swept.freed += 1;
     }
 
     /// Members of a chain whose head is free or has begun another life.
-    fn free_orphans(&mut self, swept: &mut Swept) {
+    fn free_orphans(&mut self, slot: SlotId, swept: &mut Swept) {
         for (index, entry) in (0u32..).zip(self.memory.entries) {
             let word = entry.owner.load(Ordering::Acquire);
             let Owner::Chained { head, generation } = Owner::from_word(word) else { continue };
-            let orphan = self.memory.entries.get(head as usize).is_none_or(|head| {
-                head.owner.load(Ordering::Acquire) == Owner::FREE_WORD
-                    || head.generation.load(Ordering::Acquire) != generation
+            let orphan = self.memory.entries.get(head as usize).is_none_or(|head_entry| {
+                let owner = head_entry.owner.load(Ordering::Acquire);
+                // The dead process may have unlinked a member and not freed it yet.
+                let left =
+                    matches!(Owner::from_word(owner), Owner::Adopt { slot: s, .. } if s == slot.0);
+                owner == Owner::FREE_WORD
+                    || head_entry.generation.load(Ordering::Acquire) != generation
+                    || (left && self.links(head).all(|member| member != index))
             });
-            if orphan {
+            // A live peer may have freed this very chain meanwhile, and the entry begun another life: only who
+            // still finds the same word has it (S1).
+            let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 }.word();
+            if orphan
+                && entry
+                    .owner
+                    .compare_exchange(word, dead, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            {
                 self.release(index, entry, swept);
             }
         }
@@ -302,7 +355,8 @@ impl<'g, 's> Sweeper<'g, 's> {
         }
     }
 
-    /// `Some(repaired)` when the block's count is now known to be right (0 or matched), `None` to look later.
+    /// `Some(repaired)` when the block's count is now known to be the number of its entries, `None` to look
+    /// again later (S2).
     fn repair_block(&self, block: u32) -> Option<bool> {
         let memory = &self.memory;
         let Some(primary) = memory.entries.get(block as usize) else { return Some(false) };
@@ -310,26 +364,25 @@ impl<'g, 's> Sweeper<'g, 's> {
             return Some(false);
         }
         let word = primary.count.load(Ordering::Acquire);
-        if references(word) == 0 {
-            return Some(false);
-        }
         // SYNC: SeqCst fence, pairs with the one in `free_one`: entries and journals are read after `word`.
         fence(Ordering::SeqCst);
-        let entries = memory
-            .entries
-            .iter()
-            .filter(|e| {
-                e.owner.load(Ordering::Acquire) != Owner::FREE_WORD
-                    && e.block.load(Ordering::Acquire) == block
-            })
-            .count();
-        if entries != 0 || self.named_by_journal(block) {
-            return (entries as u64 == references(word) && !self.named_by_journal(block))
-                .then_some(false);
+        if self.named_by_journal(block) {
+            return None;
         }
-        let zero = word & !0xFFFF_FFFF;
+        let live =
+            |e: &&Entry| e.block() == block && e.owner.load(Ordering::Acquire) != Owner::FREE_WORD;
+        let entries = memory.entries.iter().filter(live).count() as u64;
+        // A copy that counted before `word` was read was named then, or is among the entries; a free that the
+        // scan saw is named now, or has changed the word.
+        if self.named_by_journal(block) || entries > references(word) {
+            return None;
+        }
+        let right = (word & !0xFFFF_FFFF) | entries;
+        if word == right {
+            return (primary.count.load(Ordering::Acquire) == word).then_some(false);
+        }
         let exchanged =
-            primary.count.compare_exchange(word, zero, Ordering::AcqRel, Ordering::Relaxed);
+            primary.count.compare_exchange(word, right, Ordering::AcqRel, Ordering::Relaxed);
         exchanged.ok().map(|_| true)
     }
 

@@ -33,6 +33,8 @@ pub const MAX_LANES: usize = if cfg!(loom) { 2 } else { 32 };
 pub const LANES_MAX: u32 = MAX_LANES as u32;
 /// Waiters of a slot: 0 the main loop, 1 a wait inside user code, others for user threads.
 pub const WAITERS: u32 = if cfg!(loom) { 1 } else { 4 };
+/// Most queues of a group.
+pub const MAX_QUEUES: u32 = 8192;
 /// Most mbufs of a chain, head included (device-runtime §2.2).
 pub const MAX_CHAIN: u32 = 128;
 /// Bytes of a queue name without the NUL.
@@ -182,7 +184,7 @@ words! {
     QueueCtl {
         /// 0 free, 1 active, 2 destroyed and not yet drained.
         state: AtomicU32,
-        /// Counts the queues this index has been.
+        /// 8192 x lives of this index + index: no two queues of a group ever share one.
         generation: AtomicU32,
         /// Most messages of each lane, >= 2.
         depth: AtomicU32,
@@ -264,7 +266,7 @@ words! {
         owner: AtomicU64,
         /// References to the block of this index: low half the count, high half grows with each.
         count: AtomicU64,
-        /// Block this entry refers to.
+        /// Block this entry refers to plus one; 0 while it is free, see [`Entry::block`].
         block: AtomicU32,
         /// Grows with every allocation of this entry.
         generation: AtomicU32,
@@ -282,6 +284,22 @@ words! {
         reserved: AtomicU32,
         /// Number of the input set this entry belongs to.
         set: AtomicU64,
+    }
+}
+
+impl Entry {
+    /// Block this entry refers to; `u32::MAX` (no block) from just before it is freed until its next life
+    /// has a reference of its own: whoever counts the entries of a block never counts a stale one.
+    #[must_use]
+    #[inline]
+    pub fn block(&self) -> u32 {
+        self.block.load(crate::primitive::Ordering::Acquire).wrapping_sub(1)
+    }
+
+    /// Sets [`Entry::block`]; `u32::MAX` for none.
+    #[inline]
+    pub(crate) fn set_block(&self, block: u32) {
+        self.block.store(block.wrapping_add(1), crate::primitive::Ordering::Release);
     }
 }
 

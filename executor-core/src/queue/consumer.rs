@@ -67,10 +67,7 @@ impl<'g> Consumer<'g> {
         {
             return Err(QueueError::NotPermitted);
         }
-        let depth = ctl.depth.load(Ordering::Relaxed);
-        if !(2..=1 << 20).contains(&depth) {
-            return Err(QueueError::Invalid);
-        }
+        let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
         let generation = ctl.generation.load(Ordering::Acquire);
         let mut end = Consumer { id, ctl, generation, depth, locked, lanes: Vec::new(), next: 0 };
         end.refresh(&worker.memory);
@@ -131,7 +128,7 @@ impl<'g> Consumer<'g> {
             let slot = if lane.head < self.depth { lane.head } else { lane.head - self.depth };
             // SYNC: acquire, pairs with the ring word store of `Producer::enqueue`.
             let word = lane.ring.get(slot as usize)?.load(Ordering::Acquire);
-            if word & super::TURN == turn(lane.head, self.depth) && word != 0 {
+            if word & super::TURN == turn(lane.head, self.depth) {
                 return Some((at, word));
             }
         }
@@ -144,12 +141,17 @@ impl<'g> Consumer<'g> {
         if self.front().is_some() {
             return true;
         }
-        let lanes = self.ctl.lane_count.load(Ordering::Relaxed) as usize;
-        if lanes != self.lanes.len() || self.lanes.iter().any(|lane| !lane.live) {
-            self.refresh(memory);
-            return self.front().is_some();
+        if self.knows_all_lanes() {
+            return false;
         }
-        false
+        self.refresh(memory);
+        self.front().is_some()
+    }
+
+    #[inline]
+    fn knows_all_lanes(&self) -> bool {
+        let lanes = self.ctl.lane_count.load(Ordering::Relaxed) as usize;
+        lanes == self.lanes.len() && self.lanes.iter().all(|lane| lane.live)
     }
 
     /// Moves the next message out. On success the caller rings the returned waiters (a producer that
@@ -205,6 +207,10 @@ impl<'g> Consumer<'g> {
         worker: &mut Worker<'g>,
         mark: (Option<u32>, u64),
     ) -> Result<(Mbuf, WakeSet), DequeueError> {
+        // Once a round: a lane that was opened late gets its turn though the others never run dry.
+        if self.next == 0 && !self.knows_all_lanes() {
+            self.refresh(&worker.memory);
+        }
         if !self.has_message(&worker.memory) {
             return Err(DequeueError::Empty);
         }

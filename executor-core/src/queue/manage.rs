@@ -4,7 +4,7 @@
 //! producer's `lane_lock` (owner-tagged, broken by a sweep). The words of a lane are only ever written by
 //! their own slot, which zeroes them when the queue's generation changed (Q1).
 
-use crate::abi::control::{LANES_MAX, QUEUE_NAME_MAX, QueueCtl, WAITERS};
+use crate::abi::control::{LANES_MAX, MAX_QUEUES, QUEUE_NAME_MAX, QueueCtl, WAITERS};
 use crate::error::QueueError;
 use crate::owner::{QueueId, SlotId};
 use crate::pool::Worker;
@@ -86,6 +86,16 @@ fn name_words(name: &str) -> [u64; 16] {
 }
 
 impl QueueCtl {
+    /// Begins the next life of this index. The index is part of the number: a lane or head cell that goes
+    /// from one queue to another never finds its old generation there (Q1). Only who made the state CREATING
+    /// or DESTROYED calls it.
+    fn next_generation(&self, index: u32) {
+        const LIFE: u32 = MAX_QUEUES;
+        let life =
+            (self.generation.load(Ordering::Acquire) / LIFE).wrapping_add(1) % (u32::MAX / LIFE);
+        self.generation.store(life.max(1) * LIFE + index % LIFE, Ordering::Release);
+    }
+
     fn has_name(&self, words: &[u64; 16]) -> bool {
         self.name.iter().zip(words).all(|(a, b)| a.load(Ordering::Relaxed) == *b)
     }
@@ -128,12 +138,12 @@ impl<'g> Memory<'g> {
                 .is_ok()
         });
         let (index, ctl) = free.ok_or(QueueError::OverLimit)?;
-        self.write_queue(ctl, worker.slot(), config);
+        self.write_queue(ctl, index, worker.slot(), config);
         Ok(QueueId(index))
     }
 
-    fn write_queue(&self, ctl: &QueueCtl, creator: SlotId, config: &QueueConfig<'_>) {
-        ctl.generation.fetch_add(1, Ordering::AcqRel);
+    fn write_queue(&self, ctl: &QueueCtl, index: u32, creator: SlotId, config: &QueueConfig<'_>) {
+        ctl.next_generation(index);
         ctl.depth.store(config.depth, Ordering::Relaxed);
         let mut flags = config.flags;
         if flags.contains(QueueFlags::OVERWRITE) {
@@ -249,14 +259,16 @@ impl<'g> Memory<'g> {
         if index >= LANES_MAX {
             return Err(QueueError::OverLimit);
         }
-        let depth = ctl.depth.load(Ordering::Relaxed);
+        let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
         let lane = (0..counts.lanes)
             .find(|lane| !self.lanes_of(to).any(|(_, p)| p.lane == *lane))
             .ok_or(QueueError::OverLimit)?;
         let free_at = |start: u32| {
             start.checked_add(depth).is_some_and(|end| {
                 end <= counts.ring_words
-                    && !self.lanes_of(to).any(|(d, p)| p.ring < end && start < p.ring + d)
+                    && !self
+                        .lanes_of(to)
+                        .any(|(d, p)| p.ring < end && start < p.ring.saturating_add(d))
             })
         };
         let ends = self.lanes_of(to).map(|(d, p)| p.ring.saturating_add(d));
@@ -303,7 +315,7 @@ impl<'g> Memory<'g> {
     /// [`QueueError::Invalid`] for an unknown queue.
     pub fn query_queue(&self, id: QueueId) -> Result<QueueInfo, QueueError> {
         let ctl = self.active(id)?;
-        let depth = ctl.depth.load(Ordering::Relaxed);
+        let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
         let generation = ctl.generation.load(Ordering::Acquire);
         let mut info = QueueInfo {
             id,
@@ -332,11 +344,12 @@ impl<'g> Memory<'g> {
             let tail = lane.tail.load(Ordering::Acquire).min(2 * depth - 1);
             let size = distance(head, tail, depth).min(depth);
             info.size += size;
-            info.enqueued += lane.enqueued.load(Ordering::Relaxed);
-            info.full_waits += lane.full.load(Ordering::Relaxed);
+            info.enqueued = info.enqueued.wrapping_add(lane.enqueued.load(Ordering::Relaxed));
+            info.full_waits = info.full_waits.wrapping_add(lane.full.load(Ordering::Relaxed));
             info.high_water = info.high_water.max(lane.high_water.load(Ordering::Relaxed));
         }
-        info.dequeued = info.enqueued.saturating_sub(u64::from(info.size) + info.drops);
+        info.dequeued =
+            info.enqueued.saturating_sub(u64::from(info.size).saturating_add(info.drops));
         info.depth = depth * lanes.max(1);
         info.status = match info.size {
             0 => QueueInfo::EMPTY,
@@ -352,7 +365,7 @@ impl<'g> Memory<'g> {
     /// [`QueueError::Invalid`] for an unknown queue or a slot without a lane in it.
     pub fn query_lane(&self, id: QueueId, slot: SlotId) -> Result<LaneInfo, QueueError> {
         let ctl = self.active(id)?;
-        let depth = ctl.depth.load(Ordering::Relaxed);
+        let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
         let generation = ctl.generation.load(Ordering::Acquire);
         let found = ctl.lane_places().find(|(_, place)| place.slot == slot.0);
         let (index, place) = found.ok_or(QueueError::Invalid)?;
@@ -416,7 +429,7 @@ impl<'g> Memory<'g> {
         // An enqueue that was past its check lands before the state changes or is drained here.
         wakes.merge(self.reset_queue(worker, &mut consumer)?);
         ctl.state.store(state::DESTROYED, Ordering::Release);
-        ctl.generation.fetch_add(1, Ordering::AcqRel);
+        ctl.next_generation(consumer.id().0);
         ctl.state.store(state::FREE, Ordering::Release);
         Ok(wakes)
     }

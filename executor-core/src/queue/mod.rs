@@ -100,6 +100,9 @@ impl LanePlace {
     }
 }
 
+/// Most messages of a lane.
+pub const DEPTH_MAX: u32 = 1 << 20;
+
 pub(crate) const TURN: u64 = 1 << 63;
 pub(crate) const GENERATION_MASK: u32 = 0x7FFF;
 
@@ -169,6 +172,12 @@ impl QueueCtl {
             }
         }
         rights
+    }
+
+    /// The depth, if it is one that a queue can have.
+    pub(crate) fn sound_depth(&self) -> Option<u32> {
+        let depth = self.depth.load(Ordering::Relaxed);
+        (2..=DEPTH_MAX).contains(&depth).then_some(depth)
     }
 
     /// The flags.

@@ -109,10 +109,7 @@ impl<'g> Producer<'g> {
         }
         let found = ctl.lane_places().find(|(_, place)| place.slot == worker.slot);
         let (lane_index, place) = found.ok_or(QueueError::NotPermitted)?;
-        let depth = ctl.depth.load(Ordering::Relaxed);
-        if !(2..=1 << 20).contains(&depth) {
-            return Err(QueueError::Invalid);
-        }
+        let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
         let (lane, ring) = memory.lane_parts(place, depth).ok_or(QueueError::Invalid)?;
         let generation = ctl.generation.load(Ordering::Acquire);
         if lane.generation.load(Ordering::Relaxed) != generation {
@@ -354,8 +351,7 @@ pub(crate) fn take<'g>(
     let entry = worker.memory.entries.get(entry_index as usize)?;
     let owner = Owner::Queue { queue: queue.0, lane }.word();
     worker.memory.block_span(block)?;
-    if entry.owner.load(Ordering::Acquire) != owner || entry.block.load(Ordering::Relaxed) != block
-    {
+    if entry.owner.load(Ordering::Acquire) != owner || entry.block() != block {
         return None;
     }
     let record = Record {

@@ -7,7 +7,9 @@
 //! - no lock and no journal is left; every id comes out once, or died with the victim as the scene allows;
 //! - successors open both ends, the queue carries two laps of messages, and every block can be had again.
 
-use crate::support::{DEPTH, PEER, Side, VICTIM, assert_all_free, explore, references};
+use crate::support::{
+    DEPTH, PEER, Side, VICTIM, assert_all_free, explore_to, full, join_last, references, spawn,
+};
 use executor_core::error::{DequeueError, EnqueueError};
 use executor_core::group::Group;
 use executor_core::inspect;
@@ -16,8 +18,8 @@ use executor_core::kill::{self, Vanished};
 use executor_core::owner::{Owner, QueueId, SlotId};
 use executor_core::pool::Head;
 use executor_core::primitive::Ordering;
+use executor_core::queue::{QueueFlags, Rights};
 use executor_core::sweep::{Inputs, Sweeper, Swept, suspect_words};
-use loom::thread;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -43,6 +45,20 @@ pub(crate) struct Scene {
     /// Most ids that may vanish with the victim beyond those it was given and those counted as dropped.
     pub(crate) may_lose: usize,
     pub(crate) inputs: Inputs,
+    /// Preemption bound; one more with `DFLOW_LOOM_FULL=1`.
+    pub(crate) bound: usize,
+}
+
+impl Scene {
+    /// Nothing may be lost, nobody adopts, bound 2.
+    pub(crate) fn new(
+        name: &'static str,
+        stage: fn() -> Stage,
+        victim: fn(&mut Side),
+        peer: fn(&mut Side),
+    ) -> Scene {
+        Scene { name, stage, victim, peer, may_lose: 0, inputs: Inputs::Free, bound: 2 }
+    }
 }
 
 /// Ids that came to light at the end, in order.
@@ -65,7 +81,8 @@ pub(crate) fn exhaust_with(scene: Scene, sabotage: fn(&Group<'static>)) {
     for nth in 0.. {
         let (seen, fired) = (names.clone(), Arc::new(Mutex::new(false)));
         let reached = fired.clone();
-        runs += explore(move || {
+        let bound = scene.bound + usize::from(full());
+        runs += explore_to(bound, move || {
             if let Some(name) = play(scene, nth, sabotage) {
                 *reached.lock().unwrap() = true;
                 seen.lock().unwrap().insert(name);
@@ -77,8 +94,9 @@ pub(crate) fn exhaust_with(scene: Scene, sabotage: fn(&Group<'static>)) {
         points += 1;
     }
     println!(
-        "kill {}: {points} points, {runs} schedules, {:.1} s: {:?}",
+        "kill {}: {points} points, {runs} schedules (bound {}), {:.1} s: {:?}",
         scene.name,
+        scene.bound + usize::from(full()),
         start.elapsed().as_secs_f32(),
         names.lock().unwrap()
     );
@@ -86,7 +104,7 @@ pub(crate) fn exhaust_with(scene: Scene, sabotage: fn(&Group<'static>)) {
 
 fn play(scene: Scene, nth: u32, sabotage: fn(&Group<'static>)) -> Option<&'static str> {
     let Stage { group, queue, mut victim, mut peer, before } = (scene.stage)();
-    let dying = thread::spawn(move || {
+    let dying = spawn(move || {
         kill::arm(nth);
         let end = catch_unwind(AssertUnwindSafe(|| (scene.victim)(&mut victim)));
         kill::disarm();
@@ -96,7 +114,7 @@ fn play(scene: Scene, nth: u32, sabotage: fn(&Group<'static>)) -> Option<&'stati
         });
         (victim, died)
     });
-    let living = thread::spawn(move || {
+    let living = spawn(move || {
         (scene.peer)(&mut peer);
         peer
     });
@@ -104,12 +122,15 @@ fn play(scene: Scene, nth: u32, sabotage: fn(&Group<'static>)) -> Option<&'stati
     let mut words = vec![0; suspect_words(&group)];
     let mut sweeper = Sweeper::new(&group, &mut words);
     sabotage(&group);
-    sweeper.sweep(VICTIM, scene.inputs);
-    let mut peer = living.join().unwrap();
+    let done = sweeper.sweep(VICTIM, scene.inputs);
+    let mut peer = join_last(living);
     let mut swept = Swept::default();
     sweeper.recheck(&mut swept);
     assert_eq!(swept.suspects, 0, "suspects are left after one recheck");
-    conserve(&group, &peer);
+    if let Err(what) = catch_unwind(AssertUnwindSafe(|| conserve(&group, &peer))) {
+        println!("victim vanished after: {died:?}; swept {done:?}, then {swept:?}");
+        std::panic::resume_unwind(what);
+    }
     let mut next = Side::new(&group, VICTIM, 2);
     let found = find(&group, queue, &mut next, &mut peer);
     account(scene, &group, queue, died.is_some(), &before, &victim, &peer, &found);
@@ -166,12 +187,7 @@ fn conserve(group: &Group<'static>, peer: &Side) {
 }
 
 /// The successor adopts, opens the consumer end if it was the victim's, and drains; all is freed.
-fn find(
-    group: &Group<'static>,
-    queue: Option<QueueId>,
-    next: &mut Side,
-    peer: &mut Side,
-) -> Found {
+fn find(group: &Group<'static>, queue: Option<QueueId>, next: &mut Side, peer: &mut Side) -> Found {
     let mut found = Found::default();
     let left: Vec<_> = inspect::adoptable(group, VICTIM).collect();
     for (_, _, entry) in left {
@@ -238,16 +254,17 @@ fn account(
 
 /// Ids of one sender (same hundred) are in order.
 fn of_lanes_sorted(ids: &[u64]) -> bool {
-    (0..4).all(|lane| {
-        ids.iter().filter(|id| *id / 100 == lane).is_sorted()
-    })
+    (0..4).all(|lane| ids.iter().filter(|id| *id / 100 == lane).is_sorted())
 }
 
 /// The next generation carries two laps and a half, then meets full and empty.
 fn two_laps(group: &Group<'static>, id: QueueId, mut next: Side, mut peer: Side) {
     let ctl = &group.memory.queues[id.0 as usize];
-    let slots: Vec<SlotId> = ctl.lane_places().map(|(_, p)| SlotId(p.slot)).collect();
+    let places = ctl.lane_places().map(|(_, p)| SlotId(p.slot));
+    let slots: Vec<SlotId> =
+        places.filter(|s| ctl.rights(*s).contains(Rights::WRITE) && *s != PEER).collect();
     let theirs = peer.consumer.is_some();
+    let overwriting = ctl.queue_flags().contains(QueueFlags::OVERWRITE);
     for slot in slots {
         let mut from = Side::new(group, slot, 2).produces(id);
         assert!(from.producer.as_ref().unwrap().is_empty(), "tail is wrong");
@@ -266,7 +283,7 @@ fn two_laps(group: &Group<'static>, id: QueueId, mut next: Side, mut peer: Side)
         assert_eq!(u32::try_from(blocks.len()).unwrap(), desc.block_count, "blocks leaked");
         for (step, mbuf) in (0..).zip(blocks) {
             match from.send(mbuf) {
-                Ok(()) => assert!(step < DEPTH),
+                Ok(()) => assert!(step < DEPTH || overwriting),
                 Err((mbuf, EnqueueError::Full)) => {
                     assert!(step >= DEPTH);
                     from.held.push(mbuf);

@@ -1,21 +1,12 @@
 //! Kill points of the pool's verbs: alloc, copy_ref, free, chains, adopt.
 
 use crate::kill::{Scene, Stage, exhaust, exhaust_with};
-use crate::support::{HOST, PEER, Side, VICTIM, group};
+use crate::support::{HOST, PEER, Side, VICTIM, full, group};
 use executor_core::journal::{self, Op, Record};
 use executor_core::owner::Owner;
 use executor_core::pool::Head;
 use executor_core::primitive::Ordering;
 use executor_core::sweep::Inputs;
-
-fn scene(
-    name: &'static str,
-    stage: fn() -> Stage,
-    victim: fn(&mut Side),
-    peer: fn(&mut Side),
-) -> Scene {
-    Scene { name, stage, victim, peer, may_lose: 0, inputs: Inputs::Free }
-}
 
 /// A block of the victim's partition that its slot has given up and of which the peer has the last copy, and
 /// a spare extra entry of the peer.
@@ -47,7 +38,7 @@ fn copy_then_free_both(peer: &mut Side) {
 
 #[test]
 fn alloc() {
-    exhaust(scene(
+    exhaust(Scene::new(
         "alloc",
         last_copy_at_peer,
         |victim| {
@@ -63,7 +54,7 @@ fn alloc() {
 
 #[test]
 fn copy_ref() {
-    exhaust(scene(
+    exhaust(Scene::new(
         "copy_ref",
         last_copy_at_peer,
         |victim| {
@@ -72,7 +63,7 @@ fn copy_ref() {
             victim.held.push(mbuf);
             victim.held.push(copy);
         },
-        copy_then_free_both,
+        Side::free_all,
     ));
 }
 
@@ -94,20 +85,23 @@ fn copy_ref_of_a_shared_block() {
         victim.held.push(victim.worker.reclaim(entry).unwrap());
         Stage { group, queue: None, victim, peer, before: Vec::new() }
     }
-    exhaust(scene(
-        "copy_ref shared",
-        stage,
-        |victim| {
-            let copy = victim.worker.copy_ref(&victim.held[0]).unwrap();
-            victim.held.push(copy);
-        },
-        copy_then_free_both,
-    ));
+    exhaust(Scene {
+        bound: 1,
+        ..Scene::new(
+            "copy_ref shared",
+            stage,
+            |victim| {
+                let copy = victim.worker.copy_ref(&victim.held[0]).unwrap();
+                victim.held.push(copy);
+            },
+            copy_then_free_both,
+        )
+    });
 }
 
 #[test]
 fn free() {
-    exhaust(scene("free", shared_block, Side::free_all, Side::free_all));
+    exhaust(Scene::new("free", shared_block, Side::free_all, Side::free_all));
 }
 
 /// The peer takes another life of an extra entry that once referred to the suspect block.
@@ -132,7 +126,7 @@ fn free_while_the_peer_copies_another_block() {
         peer.held.push(own);
         Stage { group, queue: None, victim, peer, before: Vec::new() }
     }
-    exhaust(scene("free, peer copies", stage, Side::free_all, |peer| {
+    exhaust(Scene::new("free, peer copies", stage, Side::free_all, |peer| {
         let copy = peer.worker.copy_ref(&peer.held[1]).unwrap();
         peer.held.push(copy);
     }));
@@ -154,14 +148,18 @@ fn two_chains() -> Stage {
 
 #[test]
 fn chain_free() {
-    exhaust(scene("chain free", two_chains, Side::free_all, |peer| {
-        peer.free_all();
-        // The member's entry begins another life at once.
-        let mbuf = peer.message(3);
-        peer.held.push(mbuf);
-        let mbuf = peer.message(4);
-        peer.held.push(mbuf);
-    }));
+    exhaust(Scene {
+        bound: 1,
+        ..Scene::new("chain free", two_chains, Side::free_all, |peer| {
+            peer.free_all();
+            // In the full run the entries begin another life at once.
+            while full()
+                && let Ok(mbuf) = peer.worker.alloc(1, Head::Zeroed)
+            {
+                peer.held.push(mbuf);
+            }
+        })
+    });
 }
 
 #[test]
@@ -172,14 +170,14 @@ fn chain_append() {
         stage.victim.held.insert(0, head);
         stage
     }
-    exhaust(scene(
+    exhaust(Scene::new(
         "chain append",
         stage,
         |victim| {
             let member = victim.held.pop().unwrap();
             victim.worker.chain_append(&victim.held[0], member).unwrap();
         },
-        copy_then_free_both,
+        Side::free_all,
     ));
 }
 
@@ -196,7 +194,7 @@ fn chain_append_to_an_input() {
     }
     exhaust(Scene {
         inputs: Inputs::Adopt,
-        ..scene(
+        ..Scene::new(
             "chain append to an input",
             stage,
             |victim| {
@@ -221,7 +219,7 @@ fn adopt() {
     }
     exhaust(Scene {
         inputs: Inputs::Adopt,
-        ..scene(
+        ..Scene::new(
             "adopt",
             stage,
             |victim| {
@@ -229,7 +227,7 @@ fn adopt() {
                 let mbuf = victim.worker.adopt(first.first_entry + first.block_count).unwrap();
                 let _ = victim.worker.free(mbuf);
             },
-            copy_then_free_both,
+            Side::free_all,
         )
     });
 }
@@ -238,7 +236,7 @@ fn adopt() {
 #[test]
 fn canary_without_the_journals_the_books_do_not_balance() {
     let broken = std::panic::catch_unwind(|| {
-        exhaust_with(scene("canary", shared_block, Side::free_all, Side::free_all), |group| {
+        exhaust_with(Scene::new("canary", shared_block, Side::free_all, Side::free_all), |group| {
             let part = group.memory.private(VICTIM.0).unwrap();
             if journal::read(&part.journals[0]).is_some() {
                 let harmless = Record::of(Op::Free, u32::MAX, u32::MAX);

@@ -1,8 +1,9 @@
 //! Pools: allocation, reference counts, freeing from two processes at once.
 
-use crate::support::{PEER, Side, VICTIM, assert_all_free, check, group, references};
+use crate::support::{
+    PEER, Side, VICTIM, assert_all_free, check, group, join_last, references, spawn,
+};
 use executor_core::primitive::Ordering;
-use loom::thread;
 
 /// Both holders of a block give it back at once: the count ends at 0 and the block can be had again.
 #[test]
@@ -15,9 +16,9 @@ fn two_holders_free_at_once() {
         let copy = two.worker.copy_ref(&mbuf).unwrap();
         one.held.push(mbuf);
         two.held.push(copy);
-        let other = thread::spawn(move || two.free_all());
+        let other = spawn(move || two.free_all());
         one.free_all();
-        other.join().unwrap();
+        join_last(other);
         assert_all_free(&group);
         let again = one.message(2);
         assert!(one.worker.is_sole_owner(&again));
@@ -35,7 +36,7 @@ fn copy_against_free_keeps_the_block() {
         let copy = two.worker.copy_ref(&mbuf).unwrap();
         one.held.push(mbuf);
         two.held.push(copy);
-        let other = thread::spawn(move || {
+        let other = spawn(move || {
             let second = two.worker.copy_ref(&two.held[0]).unwrap();
             two.held.push(second);
             two.free_first();
@@ -43,7 +44,7 @@ fn copy_against_free_keeps_the_block() {
         });
         one.free_all();
         assert!(one.worker.alloc(1, executor_core::pool::Head::Zeroed).is_err());
-        let mut two = other.join().unwrap();
+        let mut two = join_last(other);
         let block = two.held[0].block() as usize;
         let count = group.memory.entries[block].count.load(Ordering::Acquire);
         assert_eq!(references(count), 1);
@@ -64,12 +65,12 @@ fn alloc_against_the_last_foreign_free() {
         two.held.push(copy);
         one.held.push(mbuf);
         one.free_all();
-        let other = thread::spawn(move || two.free_all());
+        let other = spawn(move || two.free_all());
         let got = one.worker.alloc(1, executor_core::pool::Head::Zeroed);
         if let Ok(mbuf) = &got {
             assert!(one.worker.is_sole_owner(mbuf));
         }
-        other.join().unwrap();
+        join_last(other);
         if let Ok(mbuf) = got {
             one.held.push(mbuf);
         }

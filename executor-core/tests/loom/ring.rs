@@ -1,7 +1,8 @@
 //! Rings: one producer, lanes, locked and overwriting queues, with wrap-around.
 
 use crate::support::{
-    DEPTH, HOST, PEER, Side, VICTIM, advance_by, assert_all_free, check, full, group, queue,
+    DEPTH, HOST, PEER, Side, VICTIM, advance_by, assert_all_free, check, full, group, join_last,
+    queue, spawn,
 };
 use executor_core::error::{DequeueError, EnqueueError};
 use executor_core::queue::QueueFlags;
@@ -39,9 +40,9 @@ fn spsc_ring_keeps_order_across_the_wrap() {
         let mut from = Side::new(&group, VICTIM, 1).produces(id);
         let mut to = Side::new(&group, PEER, 1).consumes(id);
         advance_by(3, &mut from, &mut to);
-        let producer = thread::spawn(move || send_all(&mut from, 1..=messages));
+        let producer = spawn(move || send_all(&mut from, 1..=messages));
         drain(&mut to, usize::try_from(messages).unwrap());
-        producer.join().unwrap();
+        join_last(producer);
         assert!(to.received.iter().copied().eq(1..=messages), "{:?}", to.received);
         assert_eq!(to.receive(), Err(DequeueError::Empty));
         assert_all_free(&group);
@@ -58,11 +59,11 @@ fn lanes_merge_without_losing_order() {
         let mut one = Side::new(&group, VICTIM, 1).produces(id);
         let mut two = Side::new(&group, PEER, 1).produces(id);
         to = to.consumes(id);
-        let first = thread::spawn(move || send_all(&mut one, [11, 12]));
-        let second = thread::spawn(move || send_all(&mut two, [21]));
+        let first = spawn(move || send_all(&mut one, [11, 12]));
+        let second = spawn(move || send_all(&mut two, [21]));
         drain(&mut to, 3);
         first.join().unwrap();
-        second.join().unwrap();
+        join_last(second);
         let of = |lane: u64| to.received.iter().copied().filter(move |id| id / 10 == lane);
         assert!(of(1).eq([11, 12]) && of(2).eq([21]), "{:?}", to.received);
         assert_all_free(&group);
@@ -77,12 +78,12 @@ fn a_lane_opened_late_is_found() {
         let id = queue(&group, PEER, &[VICTIM], QueueFlags::empty());
         let mut to = Side::new(&group, PEER, 1).consumes(id);
         let mut from = Side::new(&group, VICTIM, 1);
-        let producer = thread::spawn(move || {
+        let producer = spawn(move || {
             from = from.produces(id);
             send_all(&mut from, [1, 2]);
         });
         drain(&mut to, 2);
-        producer.join().unwrap();
+        join_last(producer);
         assert_eq!(to.received, [1, 2]);
     });
 }
@@ -99,14 +100,14 @@ fn shared_end_delivers_once() {
         let mut one = Side::new(&group, VICTIM, 1).consumes(id);
         let mut two = Side::new(&group, PEER, 1).consumes(id);
         send_all(&mut from, [1, 2]);
-        let other = thread::spawn(move || {
+        let other = spawn(move || {
             let _ = one.receive();
             one.free_all();
             one.received
         });
         let _ = two.receive();
         two.free_all();
-        let mut all = other.join().unwrap();
+        let mut all = join_last(other);
         all.extend(&two.received);
         let mut rest = Side::new(&group, HOST, 1).consumes(id);
         while rest.receive().is_ok() {}
@@ -127,9 +128,9 @@ fn overwrite_drops_or_delivers() {
         let mut from = Side::new(&group, VICTIM, 1).produces(id);
         let mut to = Side::new(&group, PEER, 1).consumes(id);
         send_all(&mut from, [1, 2]);
-        let producer = thread::spawn(move || send_all(&mut from, [3]));
+        let producer = spawn(move || send_all(&mut from, [3]));
         let _ = to.receive();
-        producer.join().unwrap();
+        join_last(producer);
         while to.receive().is_ok() {}
         to.free_all();
         let info = group.memory.query_queue(id).unwrap();

@@ -7,9 +7,10 @@ use executor_core::layout::{GroupConfig, PartitionConfig, PoolConfig};
 use executor_core::mbuf::Mbuf;
 use executor_core::owner::{QueueId, SlotId};
 use executor_core::pool::{Head, Worker};
-use executor_core::primitive::Ordering;
+use executor_core::primitive::{self, Ordering};
 use executor_core::queue::{Consumer, Producer, QueueConfig, QueueFlags, Rights};
 use loom::sync::{Condvar, Mutex};
+use loom::thread;
 use std::sync::atomic::AtomicU64 as Plain;
 use std::time::Instant;
 
@@ -43,6 +44,7 @@ pub(crate) fn explore_to(bound: usize, model: impl Fn() + Send + Sync + 'static)
     let count = runs.clone();
     builder.check(move || {
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        primitive::contended(false);
         model();
     });
     runs.load(std::sync::atomic::Ordering::Relaxed)
@@ -75,6 +77,19 @@ pub(crate) fn group(parts: [(u32, u32); 3]) -> Group<'static> {
         ring_words: DEPTH,
         queues: 1,
     })
+}
+
+/// A thread of a model; from here on several run.
+pub(crate) fn spawn<T: 'static>(body: impl FnOnce() -> T + 'static) -> thread::JoinHandle<T> {
+    primitive::contended(true);
+    thread::spawn(body)
+}
+
+/// Joins the last other thread of a model: what follows runs alone.
+pub(crate) fn join_last<T>(thread: thread::JoinHandle<T>) -> T {
+    let value = thread.join().unwrap();
+    primitive::contended(false);
+    value
 }
 
 /// A process in a model: its worker, its ends, what it holds and what it did.
@@ -175,14 +190,8 @@ pub(crate) fn queue(
 ) -> QueueId {
     let host = Worker::new(group, HOST, 0, 1).unwrap();
     let memory = group.memory;
-    let config = QueueConfig {
-        name: "q",
-        depth: DEPTH,
-        flags,
-        consumer,
-        consumer_waiter: 0,
-        ready_bit: 0,
-    };
+    let config =
+        QueueConfig { name: "q", depth: DEPTH, flags, consumer, consumer_waiter: 0, ready_bit: 0 };
     let id = memory.create_queue(&host, &config).unwrap();
     for slot in producers {
         memory.grant_queue(&host, id, *slot, Rights::WRITE).unwrap();

@@ -1,7 +1,7 @@
 //! Sleeping and waking: no schedule in which a sleeper sleeps on. The futex is a mutex and a condition
 //! variable over the sequence word, so a lost wake is a deadlock that loom reports.
 
-use crate::support::{DEPTH, Futex, HOST, PEER, Side, VICTIM, check, explore, group, queue};
+use crate::support::{DEPTH, Futex, HOST, PEER, Side, VICTIM, check, explore, group, queue, spawn};
 use executor_core::group::Group;
 use executor_core::kill::{self, Vanished};
 use executor_core::owner::{SlotId, WaiterId};
@@ -11,7 +11,6 @@ use executor_core::queue::QueueFlags;
 use executor_core::sweep::{Inputs, Sweeper, suspect_words};
 use executor_core::wake::{self, WakeSet};
 use loom::sync::Arc;
-use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One futex a slot (models have one waiter a slot).
@@ -58,7 +57,7 @@ fn an_empty_queue_wakes_its_consumer() {
         let futexes = Futexes::default();
         let bells = futexes.clone();
         let mbuf = from.message(1);
-        let producer = thread::spawn(move || {
+        let producer = spawn(move || {
             let wakes = from.producer.as_mut().unwrap().enqueue(&mut from.worker, mbuf).unwrap();
             bells.ring(wakes);
         });
@@ -82,7 +81,7 @@ fn a_full_queue_wakes_its_producer() {
         }
         let futexes = Futexes::default();
         let bells = futexes.clone();
-        let consumer = thread::spawn(move || {
+        let consumer = spawn(move || {
             let (mbuf, wakes) = to.consumer.as_mut().unwrap().dequeue(&mut to.worker).unwrap();
             bells.ring(wakes);
             to.held.push(mbuf);
@@ -110,7 +109,7 @@ fn an_empty_pool_wakes_its_waiter() {
         let _ = one.worker.free(mbuf);
         let futexes = Futexes::default();
         let bells = futexes.clone();
-        let holder = thread::spawn(move || {
+        let holder = spawn(move || {
             let mbuf = two.held.pop().unwrap();
             bells.ring(two.worker.free(mbuf));
         });
@@ -141,7 +140,7 @@ fn the_ready_set_is_cleared_then_drained() {
             let mut from = Side::new(&group, slot, 1).produces(id);
             let mbuf = from.message(u64::from(slot.0));
             let bells = futexes.clone();
-            thread::spawn(move || {
+            spawn(move || {
                 let end = from.producer.as_mut().unwrap();
                 bells.ring(end.enqueue(&mut from.worker, mbuf).unwrap());
             })
@@ -190,9 +189,9 @@ fn dying_waker(nth: u32) -> bool {
     let mut to = Side::new(&group, PEER, 1).consumes(id);
     let futexes = Futexes::default();
     let bells = futexes.clone();
-    let swept = Arc::new(AtomicU32::new(0));
+    let swept = Arc::new(AtomicU32::default());
     let mbuf = from.message(1);
-    let dying = thread::spawn(move || {
+    let dying = spawn(move || {
         kill::arm(nth);
         let end = catch_unwind(AssertUnwindSafe(|| {
             let end = from.producer.as_mut().unwrap();
@@ -209,7 +208,7 @@ fn dying_waker(nth: u32) -> bool {
     });
     let over = swept.clone();
     let sleeper_bells = futexes.clone();
-    let sleeper = thread::spawn(move || {
+    let sleeper = spawn(move || {
         let consumer = to.consumer.as_mut().unwrap();
         let stop = || over.load(Ordering::Acquire) == 1;
         let ready = || consumer.has_message(&group.memory) || stop();
