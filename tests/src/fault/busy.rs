@@ -7,6 +7,7 @@ use std::time::Duration;
 use dflow::session::Counts;
 use dflow::{DeployOptions, Event, Feed, FetchError, Limits, MonoTime, Session};
 use executor_core::error::Code;
+use executor_core::owner::Owner;
 use sys::pidfd::PidFd;
 use sys::signal::Signal;
 
@@ -100,16 +101,33 @@ pub(super) fn fetcher(session: &Session, config: &Config, done: &dyn Fn() -> boo
     }
 }
 
+/// Mbufs that every executor keeps in hand for its next control reply: at most one each, empty.
+fn reserves(session: &Session) -> u32 {
+    let mut slots: Vec<u32> = session
+        .held()
+        .filter(|held| held.data_len == 0 && held.input.0.is_none())
+        .filter_map(|held| match held.owner {
+            Owner::Worker { slot, .. } if slot == held.home.0 && slot != 0 => Some(slot),
+            _ => None,
+        })
+        .collect();
+    slots.sort_unstable();
+    slots.dedup();
+    u32::try_from(slots.len()).unwrap_or(0)
+}
+
 /// Waits for the sweeps' last repairs; entries and blocks still in use at the watchdog.
 pub(super) fn leaks(session: &Session) -> (u64, u64) {
     let watchdog = MonoTime::now().add_ms(5_000);
     loop {
-        let usage = session.usage();
-        if (usage.entries == 0 && usage.blocks == 0) || MonoTime::now() >= watchdog {
-            if usage.entries + usage.blocks != 0 {
+        let (usage, reserves) = (session.usage(), reserves(session));
+        let entries = usage.entries.saturating_sub(reserves);
+        let blocks = usage.blocks.saturating_sub(reserves);
+        if entries + blocks == 0 || MonoTime::now() >= watchdog {
+            if entries + blocks != 0 {
                 session.held().for_each(|held| println!("left: {held:?}"));
             }
-            return (u64::from(usage.entries), u64::from(usage.blocks));
+            return (u64::from(entries), u64::from(blocks));
         }
         std::thread::yield_now();
     }
