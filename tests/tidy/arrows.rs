@@ -68,7 +68,8 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
 
 fn refuse(room: &str, name: &str, value: &Value) -> Option<String> {
     if let Some(target) = internal(name, value) {
-        let own = target == room || (room == "examples" && !is_room(target));
+        // A package in the room's own folder (test functions, examples) is no room.
+        let own = target == room || !is_room(target);
         return (!own && !reaches(room, target))
             .then(|| format!("{room} may not depend on {target} (docs/architecture.md)"));
     }

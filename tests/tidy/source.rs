@@ -19,9 +19,13 @@ const UNSAFE_FILES: &[&str] = &[
     "executor-rt/src/payload.rs",
     "executor-rt/tests/",
     "udf-executor/src/call.rs",
+    "udf-executor/src/api.rs",
+    "udf-executor/src/view.rs",
+    "udf-executor/testlib/src/wild.rs",
     "flow-func/src/abi*",
     "flow-func/src/export*",
     "tests/no-alloc-probe/src/",
+    "tests/functions/src/scribble.rs",
     "benches/src/shared.rs",
     "benches/rivals/src/",
 ];

@@ -128,6 +128,9 @@ const SANITIZED: &str = "x86_64-unknown-linux-gnu";
 const ASAN: &[(&str, &str)] = &[("RUSTFLAGS", "-Zsanitizer=address")];
 const TSAN: &[(&str, &str)] = &[("RUSTFLAGS", "-Zsanitizer=thread")];
 
+/// Thin LTO of loom's generated code costs more than it brings.
+const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_PROFILE_RELEASE_LTO", "off")];
+
 /// The libraries, whose documentation has examples.
 const DOC_TESTS: &[&str] = &[
     "--doc",
@@ -185,6 +188,7 @@ pub(crate) const STAGES: &[Stage] = &[
         budget_s: 120,
         steps: &[
             cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
+            cargo(&["build", "--profile", "udf", "-p", "faultfuncs"]).compiles(),
             inner(sizes::check),
         ],
     },
@@ -224,6 +228,35 @@ pub(crate) const STAGES: &[Stage] = &[
             cargo(&["build", "--workspace", "--profile", "udf"]).folder("examples").compiles(),
             test(&["--workspace", "--no-run"]).folder("examples").compiles(),
             test(&["--workspace"]).folder("examples"),
+        ],
+    },
+    Stage {
+        name: "loom",
+        about: "models of core's algorithms and of every kill point, preemption bound 2",
+        budget_s: 150,
+        steps: &[
+            test(&["-p", "executor-core", "--release", "--test", "loom", "--no-run"])
+                .variant("loom", LOOM)
+                .compiles(),
+            test(&["-p", "executor-core", "--release", "--test", "loom"]).variant("loom", LOOM),
+        ],
+    },
+    Stage {
+        name: "fault",
+        about: "every kind of process killed and stopped: nothing lost, nothing left, no hang",
+        budget_s: 60,
+        steps: &[
+            cargo(&["build", "--release", "-p", "tests", "--bin", "figure-fault"]).compiles(),
+            cargo(&["run", "--release", "-p", "tests", "--bin", "figure-fault", "--", "--smoke"]),
+        ],
+    },
+    Stage {
+        name: "bench",
+        about: "every benchmark runs once",
+        budget_s: 60,
+        steps: &[
+            cargo(&["bench", "-p", "benches", "--benches", "--no-run"]).compiles(),
+            cargo(&["bench", "-p", "benches", "--benches", "--", "--test"]),
         ],
     },
     Stage {
