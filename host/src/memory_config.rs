@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use executor_core::error::Code;
+
 /// Largest pool, and largest sum of pools: 256 GiB.
 pub const MAX_BYTES: u64 = 256 << 30;
 /// Smallest pool and smallest limit, bytes.
