@@ -143,7 +143,7 @@ fn the_pages_example_plans() {
     let flow = graph_file::read(file.as_ref()).unwrap().check_structure().unwrap();
     let plan = flow.plan(&Limits::of_machine()).unwrap();
     let names: Vec<_> = plan.executors.iter().map(|one| one.label.as_str()).collect();
-    assert_eq!(names, ["decode@0", "decode@1", "deskew", "binarise", "measure"]);
+    assert_eq!(names, ["decode", "deskew@0", "deskew@1", "binarise", "measure"]);
     assert!(plan.executors[0].library.ends_with("graphs/../target/udf/libpages.so"));
     let images = [1, 2, 3].map(|slot| plan.partitions[slot].pools[1].block_size);
     assert!(images.iter().all(|size| *size >= 2400 * 2400));

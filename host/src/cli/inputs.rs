@@ -1,6 +1,7 @@
 //! What `dflow run` feeds: files, the files of folders, or stdin, for each graph input.
 //!
-//! Lists of several inputs are zipped: the first files of all inputs make the first feed, and so on.
+//! Lists of several inputs are zipped: the first files of all inputs make the first feed, and so
+//! on.
 
 use std::fs;
 use std::io::Read;
@@ -61,7 +62,8 @@ impl Source {
     }
 }
 
-/// Reads stdin up to its end, `max` bytes, or an interrupt: whoever writes it may never come to an end.
+/// Reads stdin up to its end, `max` bytes, or an interrupt: whoever writes it may never come to an
+/// end.
 fn read_stdin(max: u64, to: &mut Vec<u8>) -> std::io::Result<usize> {
     let mut stdin = std::io::stdin().lock();
     while (to.len() as u64) < max {
@@ -115,8 +117,8 @@ impl Item {
     }
 }
 
-/// The bytes as the input's type; one open dimension is the one that the size gives. Whether it fits is the
-/// session's check.
+/// The bytes as the input's type; one open dimension is the one that the size gives. Whether it
+/// fits is the session's check.
 fn tensor(input: &OutputPlan, bytes: Vec<u8>) -> Tensor {
     let mut shape = input.shape.0.clone();
     let known = shape.iter().filter_map(|dim| u64::try_from(*dim).ok());

@@ -1,7 +1,7 @@
 //! SIGINT and SIGTERM: the first asks to stop, the second ends this process at once.
 //!
-//! Ending at once is safe: the supervisor watches this process and leaves nothing behind. The signals are
-//! blocked and read by a thread of their own, so no wait of the others is cut short.
+//! Ending at once is safe: the supervisor watches this process and leaves nothing behind. The
+//! signals are blocked and read by a thread of their own, so no wait of the others is cut short.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,7 @@
 //! The `dflow` command line.
 //!
-//! Results go to stdout, everything else to stderr. Exit codes are in [`exit`] and in `dflow help run`.
+//! Results go to stdout, everything else to stderr. Exit codes are in [`exit`] and in `dflow help
+//! run`.
 
 mod exit;
 mod inputs;

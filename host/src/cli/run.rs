@@ -42,7 +42,8 @@ SIGINT stops feeding and waits a few seconds for what is open; a second one ends
 pub(super) struct Args {
     /// Graph file (.yaml, .yml or .json)
     graph: PathBuf,
-    /// Files for a graph input, or folders of files (sorted by name), or `-` for stdin; more paths may follow
+    /// Files for a graph input, or folders of files (sorted by name), or `-` for stdin; more paths
+    /// may follow
     #[arg(short, long, value_name = "NAME=PATH", num_args = 1..)]
     input: Vec<String>,
     /// Take the files of folders in folders, too
@@ -52,7 +53,8 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Feed everything so many times
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     repeat: u64,
     /// Answer an id with DEADLINE after so many milliseconds
     #[arg(long, value_name = "MS")]

@@ -1,7 +1,7 @@
 //! Where the executors' programs are.
 //!
-//! Searched in this order: the directory named by `DFLOW_BIN_DIR`; the directory of the running program; its
-//! parent (tests and examples run from `target/*/deps` and `target/*/examples`).
+//! Searched in this order: the directory named by `DFLOW_BIN_DIR`; the directory of the running
+//! program; its parent (tests and examples run from `target/*/deps` and `target/*/examples`).
 
 use std::path::{Path, PathBuf};
 

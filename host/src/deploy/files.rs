@@ -1,6 +1,7 @@
 //! What an executor is started with: its load message, its model message and its arguments.
 //!
-//! Both messages are sealed memfds that the executor opens as `/proc/self/fd/N`: nothing is on disk.
+//! Both messages are sealed memfds that the executor opens as `/proc/self/fd/N`: nothing is on
+//! disk.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 

@@ -79,7 +79,8 @@ impl Ends {
     }
 }
 
-/// Creates the queues of `plan` in its order, so that plan ids are group ids, and grants their ends.
+/// Creates the queues of `plan` in its order, so that plan ids are group ids, and grants their
+/// ends.
 ///
 /// # Errors
 /// [`DeployError::Group`].

@@ -1,8 +1,9 @@
-//! Starting the watcher, which starts the supervisor, which starts the executors; and waiting until all
-//! are ready.
+//! Starting the watcher, which starts the supervisor, which starts the executors; and waiting until
+//! all are ready.
 //!
-//! Start-up has a deadline for each executor (its `init_timeout_ms`, enforced by the supervisor) and every
-//! way out ends with all processes gone: the host holds only the watcher's pidfd and the command socket.
+//! Start-up has a deadline for each executor (its `init_timeout_ms`, enforced by the supervisor)
+//! and every way out ends with all processes gone: the host holds only the watcher's pidfd and the
+//! command socket.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -104,7 +105,8 @@ fn start(
         stdin: None,
         stdout: None,
         stderr: None,
-        // The watcher looks at the host's pidfd: the death signal would follow the deploying thread.
+        // The watcher looks at the host's pidfd: the death signal would follow the deploying
+        // thread.
         death_signal: None,
     }
     .spawn()?;
@@ -259,9 +261,9 @@ pub fn tail(log: &OwnedFd) -> String {
 /// Time for the watcher to kill and reap everything, milliseconds.
 const CLEAN_UP_MS: u64 = 5_000;
 
-/// Waits until the flow has ended by itself, and ends it after `patience_ms`. No process of it is left then:
-/// the watcher is asked first, because only it can wait for all others; a watcher that does not answer is
-/// killed, and they die with it.
+/// Waits until the flow has ended by itself, and ends it after `patience_ms`. No process of it is
+/// left then: the watcher is asked first, because only it can wait for all others; a watcher that
+/// does not answer is killed, and they die with it.
 pub fn end(launched: &Launched, patience_ms: u64) {
     let watcher = &launched.watcher.pidfd;
     if !ends_within(watcher, patience_ms) {

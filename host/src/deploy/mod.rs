@@ -3,7 +3,7 @@
 //! | step | what | on failure |
 //! |---|---|---|
 //! | 1 | memory group and its queues ([`group`]) | nothing was started |
-//! | 2 | load messages, logs, the supervisor's document ([`files`], [`launch`]) | nothing was started |
+//! | 2 | load messages, logs, the supervisor's plan ([`files`], [`launch`]) | nothing was started |
 //! | 3 | watcher → supervisor → executors | the watcher ends everything |
 //! | 4 | wait until every executor is ready | error with the node's log; everything is ended |
 //! | 5 | the session takes over | |

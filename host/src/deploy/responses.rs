@@ -1,7 +1,8 @@
 //! The executors' answers to control messages.
 //!
-//! Each start of an executor sends an init response; its queue is short and a full one ends the executor, so
-//! the host takes them out. What they say is in the node's log too, and readiness is told by the supervisor.
+//! Each start of an executor sends an init response; its queue is short and a full one ends the
+//! executor, so the host takes them out. What they say is in the node's log too, and readiness is
+//! told by the supervisor.
 
 use executor_core::error::{DequeueError, QueueError};
 use executor_core::owner::QueueId;

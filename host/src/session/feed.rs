@@ -1,9 +1,9 @@
 //! Feeding: checks, an id in the ledger, blocks in the host's partition, then all queues at once.
 //!
-//! Order matters: room in the ledger, blocks, room in every queue, and only then the enqueues, which can't
-//! find a lane full any more because this side is its only producer. So a feed is all or nothing (H2). Only a
-//! queue whose control words a peer destroyed can refuse then: its id is answered PEER_FAULT.
-//! Every wait ends at the deadline or with the session, and not at a signal.
+//! Order matters: room in the ledger, blocks, room in every queue, and only then the enqueues,
+//! which can't find a lane full any more because this side is its only producer. So a feed is all
+//! or nothing (H2). Only a queue whose control words a peer destroyed can refuse then: its id is
+//! answered PEER_FAULT. Every wait ends at the deadline or with the session, and not at a signal.
 
 use executor_core::abi::{MsgInfo, RuntimeTensorDesc, TENSOR_DESC_SIZE, head};
 use executor_core::error::{AllocError, Code, EnqueueError, QueueError};
@@ -136,7 +136,8 @@ fn try_feed(shared: &Shared, feed: &Feed, deadline: Option<MonoTime>) -> Result<
     }
 }
 
-/// The messages are queued, except for the queue that `refused` its one: from now on the id can be answered.
+/// The messages are queued, except for the queue that `refused` its one: from now on the id can be
+/// answered.
 fn commit(shared: &Shared, id: u64, refused: Option<u32>) {
     let mut ledger = lock(&shared.ledger);
     let next = ledger.next_deadline();

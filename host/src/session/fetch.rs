@@ -139,7 +139,8 @@ fn poll(shared: &Arc<Shared>, side: &mut FetchSide) -> Option<Event> {
                     mbuf
                 }
                 Err(DequeueError::Fault) => continue,
-                // The lock of an overwriting queue; the caller looks at clock and session, and comes again.
+                // The lock of an overwriting queue; the caller looks at clock and session, and
+                // comes again.
                 Err(DequeueError::Busy) => {
                     std::thread::yield_now();
                     break;
@@ -168,7 +169,8 @@ fn poll(shared: &Arc<Shared>, side: &mut FetchSide) -> Option<Event> {
     None
 }
 
-/// A ret_code that came through the flow; `worker_id` names the slot that set it, where a runtime did.
+/// A ret_code that came through the flow; `worker_id` names the slot that set it, where a runtime
+/// did.
 fn coded(shared: &Shared, info: &executor_core::abi::MsgInfo) -> Failure {
     let code = Code::from_ret_code(info.ret_code);
     let slot = u32::try_from(info.worker_id).ok();

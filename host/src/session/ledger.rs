@@ -1,10 +1,11 @@
 //! The ledger: which ids are open, and that each (trans_id, output port) ends in exactly one event.
 //!
-//! Pure: time is an argument, nothing waits. Bounded by `max_open`. An id is open from its feed until every
-//! output port had its terminal event: data, a code that came through the flow, or an *answer* made here
-//! (deadline, cancel, a node that failed, a dead supervisor). What arrives afterwards is counted as late
-//! and dropped; what arrives for a port that was settled is counted as a duplicate and dropped.
-//! Between `open` and `sent` an id takes up room and gets no answer, so a feed that fails leaves no trace.
+//! Pure: time is an argument, nothing waits. Bounded by `max_open`. An id is open from its feed
+//! until every output port had its terminal event: data, a code that came through the flow, or an
+//! *answer* made here (deadline, cancel, a node that failed, a dead supervisor). What arrives
+//! afterwards is counted as late and dropped; what arrives for a port that was settled is counted
+//! as a duplicate and dropped. Between `open` and `sent` an id takes up room and gets no answer, so
+//! a feed that fails leaves no trace.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

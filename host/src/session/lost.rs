@@ -1,10 +1,11 @@
-//! Ids that nothing carries any more: looked for after a sweep, and after an overwriting queue dropped
-//! something.
+//! Ids that nothing carries any more: looked for after a sweep, and after an overwriting queue
+//! dropped something.
 //!
-//! Ids move while one looks, so an id is lost only when it was absent in [`LOOKS`] scans in a row, [`PAUSE_MS`]
-//! apart, and once more. A stateful node may hold ids beyond their messages, so while one lives nothing counts as
-//! lost, except what was absent when a stateful node died: that one may have held it.
-//! Not seen: an id whose message was dropped while a stateful node lives. It ends by its deadline.
+//! Ids move while one looks, so an id is lost only when it was absent in [`LOOKS`] scans in a row,
+//! [`PAUSE_MS`] apart, and once more. A stateful node may hold ids beyond their messages, so while
+//! one lives nothing counts as lost, except what was absent when a stateful node died: that one may
+//! have held it. Not seen: an id whose message was dropped while a stateful node lives. It ends by
+//! its deadline.
 
 use std::collections::{HashMap, HashSet};
 
@@ -110,7 +111,8 @@ impl Lost {
 
     /// One scan. Without `more`, only ids that were missing before are looked for.
     fn scan(&mut self, shared: &Shared, more: bool) {
-        // Ids count as open once their messages are queued, and they are listed before the messages are.
+        // Ids count as open once their messages are queued, and they are listed before the messages
+        // are.
         let open: HashSet<u64> = lock(&shared.ledger).open_ids().collect();
         let carried = carried(shared);
         self.missing.retain(|id, _| open.contains(id) && !carried.contains(id));

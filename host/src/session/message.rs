@@ -30,7 +30,8 @@ impl Tensor {
     }
 }
 
-/// One transaction to feed: a tensor for each graph input, in the graph's order, and what travels with it.
+/// One transaction to feed: a tensor for each graph input, in the graph's order, and what travels
+/// with it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Feed {
     /// One tensor a graph input.

@@ -1,16 +1,17 @@
 //! A running flow: feed, fetch, cancel, close.
 //!
 //! ```text
-//! feed ──► ledger.open ──► host partition ──► queues ──► executors ──► queues ──► fetch ──► ledger.settle
-//!                               watch threads: supervisor's pidfd; StatusCtl (deaths, sweeps, failures)
+//! feed ─► ledger.open ─► host partition ─► queues ─► executors ─► queues ─► fetch ─► ledger.settle
+//!                  watch threads: watcher's pidfd; StatusCtl (deaths, sweeps, failures)
 //! ```
-//! Invariants: H1 each (trans_id, output port) ends in exactly one [`Event`]. H2 feed hands everything back on
-//! failure: no id is half fed. H3 nothing here is on the path between executors: a stopped host stops nothing.
+//! Invariants: H1 each (trans_id, output port) ends in exactly one [`Event`]. H2 feed hands
+//! everything back on failure: no id is half fed. H3 nothing here is on the path between executors:
+//! a stopped host stops nothing.
 //!
 //! | dies | effect |
 //! |---|---|
-//! | executor | swept and restarted by the supervisor; what its successor can't answer is answered here after the sweep |
-//! | supervisor or watcher | every open id is answered SUPERVISOR_DIED; further feeds are refused |
+//! | executor | swept and restarted by the supervisor; ids that nothing carries are answered here |
+//! | supervisor or watcher | each open id is answered SUPERVISOR_DIED; further feeds are refused |
 //! | host | the supervisor ends everything |
 //!
 //! One thread may feed while another fetches; everything takes a deadline:
@@ -22,7 +23,8 @@
 //!     std::thread::scope(|scope| {
 //!         scope.spawn(|| {
 //!             for file in files {
-//!                 let feed = Feed { deadline_ms: Some(500), ..Feed::of(vec![Tensor::bytes(file)]) };
+//!                 let feed = Feed::of(vec![Tensor::bytes(file)]);
+//!                 let feed = Feed { deadline_ms: Some(500), ..feed };
 //!                 // Waits for room. What can't be fed comes back with the reason.
 //!                 if let Err(refused) = session.feed(feed, None) {
 //!                     eprintln!("{refused}: {} tensors back", refused.feed.tensors.len());
@@ -126,13 +128,14 @@ impl Shared {
 
     fn give_back(&self, mbuf: Mbuf) {
         port::free(&mut lock(&self.spare), mbuf);
-        // SYNC: SeqCst, pairs with `shut_down`: of closing and the last drop, the later one sees both.
+        // SYNC: SeqCst, pairs with `shut_down`: of closing and the last drop, the later one sees
+        // both.
         self.outputs_out.fetch_sub(1, Ordering::SeqCst);
         self.retire_unused();
     }
 
-    /// Gives the group's memory back once the session is closed and nobody holds an output: nobody can
-    /// fetch another one.
+    /// Gives the group's memory back once the session is closed and nobody holds an output: nobody
+    /// can fetch another one.
     fn retire_unused(&self) {
         let unused =
             self.closed.load(Ordering::SeqCst) && self.outputs_out.load(Ordering::SeqCst) == 0;
@@ -157,7 +160,8 @@ impl Shared {
     }
 }
 
-/// A session's ends of queues, and its workers: everything that can be refused before processes run.
+/// A session's ends of queues, and its workers: everything that can be refused before processes
+/// run.
 #[derive(Debug)]
 pub(crate) struct Ends {
     feed: feed::FeedSide,
@@ -271,8 +275,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Feeds one transaction; its id. Waits for room (open ids, blocks, queues) until `deadline`, for ever
-    /// with `None`.
+    /// Feeds one transaction; its id. Waits for room (open ids, blocks, queues) until `deadline`,
+    /// for ever with `None`.
     ///
     /// # Errors
     /// [`FeedError`] hands the feed back with the reason.
@@ -280,18 +284,18 @@ impl Session {
         feed::feed(&self.shared, feed, deadline)
     }
 
-    /// The next terminal event of any id and port. Waits until `deadline`, for ever with `None`. One thread
-    /// fetches at a time; a second one waits for its turn, at most until its deadline.
+    /// The next terminal event of any id and port. Waits until `deadline`, for ever with `None`.
+    /// One thread fetches at a time; a second one waits for its turn, at most until its deadline.
     ///
     /// # Errors
-    /// [`FetchError::TimedOut`] exactly at the deadline; [`FetchError::Ended`] when the session has ended and
-    /// every event was fetched.
+    /// [`FetchError::TimedOut`] exactly at the deadline; [`FetchError::Ended`] when the session has
+    /// ended and every event was fetched.
     pub fn fetch(&self, deadline: Option<MonoTime>) -> Result<Event, FetchError> {
         fetch::fetch(&self.shared, deadline)
     }
 
-    /// Cancels an open id: its ports are answered CANCELLED and whatever still arrives is dropped and counted.
-    /// False when it is not open.
+    /// Cancels an open id: its ports are answered CANCELLED and whatever still arrives is dropped
+    /// and counted. False when it is not open.
     #[must_use]
     pub fn cancel(&self, trans_id: u64) -> bool {
         let mut ledger = lock(&self.shared.ledger);
@@ -350,23 +354,23 @@ impl Session {
         executors.filter_map(|executor| watch::node_counts(&self.shared, executor)).collect()
     }
 
-    /// Process ids of the watcher and the supervisor's children live in [`NodeCounts::pid`]; this is the
-    /// watcher's.
+    /// Process ids of the watcher and the supervisor's children live in [`NodeCounts::pid`]; this
+    /// is the watcher's.
     #[must_use]
     pub fn watcher_pid(&self) -> u32 {
         self.shared.launched.watcher.pid
     }
 
-    /// Descriptors of the stdout and stderr logs of executor number `index` in plan order, while the session
-    /// lives.
+    /// Descriptors of the stdout and stderr logs of executor number `index` in plan order, while
+    /// the session lives.
     #[must_use]
     pub fn logs(&self, index: usize) -> Option<(&std::os::fd::OwnedFd, &std::os::fd::OwnedFd)> {
         self.shared.launched.files.get(index).map(|files| (&files.stdout, &files.stderr))
     }
 
-    /// Ends the flow: executors finish what they hold (at most 10 s). Fetch everything before: what is still
-    /// open is answered SESSION_CLOSED to nobody. Outputs that were fetched stay readable. Dropping a session
-    /// does the same with less patience (2 s).
+    /// Ends the flow: executors finish what they hold (at most 10 s). Fetch everything before: what
+    /// is still open is answered SESSION_CLOSED to nobody. Outputs that were fetched stay readable.
+    /// Dropping a session does the same with less patience (2 s).
     pub fn close(mut self) {
         self.shut_down(15_000);
     }
@@ -381,8 +385,8 @@ impl Session {
         self.shared.end(Code::SESSION_CLOSED, "the session was closed");
         self.shared.stop.ring();
         for thread in self.watchers.drain(..) {
-            // The status word is not the host's to change, so a thread that was about to sleep on it could
-            // miss one wake-up.
+            // The status word is not the host's to change, so a thread that was about to sleep on
+            // it could miss one wake-up.
             while !thread.is_finished() {
                 watch::nudge(&self.shared);
                 std::thread::sleep(Duration::from_millis(1));

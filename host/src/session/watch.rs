@@ -1,7 +1,8 @@
-//! Two threads of a session: one polls the watcher's pidfd, one sleeps on the supervisor's status word.
+//! Two threads of a session: one polls the watcher's pidfd, one sleeps on the supervisor's status
+//! word.
 //!
-//! The second one takes init responses out, sees failed nodes and looks for lost ids ([`Lost`]). Neither takes
-//! a lock that a feed or a fetch holds while it waits.
+//! The second one takes init responses out, sees failed nodes and looks for lost ids ([`Lost`]).
+//! Neither takes a lock that a feed or a fetch holds while it waits.
 
 use std::collections::HashMap;
 use std::sync::Arc;

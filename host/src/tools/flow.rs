@@ -75,8 +75,8 @@ impl Flow {
         self.open(&format!("{}:{label}", output.file()))
     }
 
-    /// Labels of its nodes' processes that `node` means: a label, or a node's name for all its instances.
-    /// All of them for `None`.
+    /// Labels of its nodes' processes that `node` means: a label, or a node's name for all its
+    /// instances. All of them for `None`.
     #[must_use]
     pub fn labels(&self, node: Option<&str>) -> Vec<String> {
         let labels = self.plan.nodes.iter().map(|n| n.name.clone());
@@ -130,8 +130,9 @@ pub fn running() -> Vec<Flow> {
     procfs::find_by_comm(SUPERVISOR_COMM).into_iter().filter_map(Flow::of).collect()
 }
 
-/// The flow, and the node in it, that a user means: both names are optional where only one flow runs, and a
-/// single name may be a flow's name, its supervisor's process number or a node of the only flow.
+/// The flow, and the node in it, that a user means: both names are optional where only one flow
+/// runs, and a single name may be a flow's name, its supervisor's process number or a node of the
+/// only flow.
 ///
 /// # Errors
 /// [`ToolError`] says what runs.

@@ -128,7 +128,8 @@ impl GroupView {
         })
     }
 
-    /// Every live mbuf, as a snapshot of a moving thing: each line by itself is true, all together need not be.
+    /// Every live mbuf, as a snapshot of a moving thing: each line by itself is true, all together
+    /// need not be.
     #[must_use]
     pub fn held(&self) -> Vec<HeldMbuf> {
         let held = inspect::held(&self.attached.group);

@@ -1,7 +1,7 @@
 //! Reading a node's log: an append-only memory file whose old bytes the supervisor gave back.
 //!
-//! The file keeps its size when old bytes go, so offsets stay; what is gone reads as a hole. A reader starts
-//! behind the hole, at the first whole line, and says how much is missing.
+//! The file keeps its size when old bytes go, so offsets stay; what is gone reads as a hole. A
+//! reader starts behind the hole, at the first whole line, and says how much is missing.
 
 use std::fs::File;
 use std::io;
@@ -55,8 +55,8 @@ impl Reader {
         Reader { file, at: 0, partial: Vec::new(), gone: 0, headless: false }
     }
 
-    /// The lines that were completed since the last call; at most about 1 MiB of them. `Ok` of nothing: there
-    /// is nothing new now.
+    /// The lines that were completed since the last call; at most about 1 MiB of them. `Ok` of
+    /// nothing: there is nothing new now.
     ///
     /// # Errors
     /// The file can't be read.

@@ -1,10 +1,10 @@
-//! Looking at flows that run: who they are ([`flow`]), what their processes wrote ([`log`]), what their memory
-//! groups hold ([`group`]).
+//! Looking at flows that run: who they are ([`flow`]), what their processes wrote ([`log`]), what
+//! their memory groups hold ([`group`]).
 //!
-//! A running flow has no name on disk. Its supervisor is found by its name in `/proc`, and the memory files it
-//! keeps open are opened again through `/proc/<pid>/fd`: plan, control segment, arena, logs. Everything is
-//! opened for reading only, and nothing is asked of the flow: a stopped one can be looked at like any other.
-//! Other users' flows are invisible.
+//! A running flow has no name on disk. Its supervisor is found by its name in `/proc`, and the
+//! memory files it keeps open are opened again through `/proc/<pid>/fd`: plan, control segment,
+//! arena, logs. Everything is opened for reading only, and nothing is asked of the flow: a stopped
+//! one can be looked at like any other. Other users' flows are invisible.
 
 pub mod flow;
 pub mod group;
@@ -45,7 +45,8 @@ impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str(
-                "no flow runs\n  expected: a flow of this user\n  to do:    start one with `dflow run`",
+                "no flow runs\n  expected: a flow of this user\n  \
+                 to do:    start one with `dflow run`",
             ),
             Self::Unknown { name, running } => {
                 write!(f, "`{name}` is no running flow and no node of one\n  running:")?;
@@ -55,7 +56,7 @@ impl fmt::Display for ToolError {
             Self::Ambiguous { running } => {
                 f.write_str("more than one flow fits\n  running:")?;
                 list(f, running)?;
-                f.write_str("\n  to do:    name one of these, by process number if the names are alike")
+                f.write_str("\n  to do:    name one of these, by process number if names are alike")
             }
             Self::Unreadable { what, why } => write!(
                 f,

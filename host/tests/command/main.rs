@@ -1,4 +1,5 @@
-//! The command: pictures, plan, schema, usage and refusals (here), whole runs ([`run`]), exit codes.
+//! The command: pictures, plan, schema, usage and refusals (here), whole runs ([`run`]), exit
+//! codes.
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,12 +14,12 @@ const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/graphs/pag
 fn pictures_show_nodes_instances_and_ports() {
     let (_, mermaid, _) = dflow(&["graph", PAGES]);
     assert!(mermaid.starts_with("flowchart LR\n"), "{mermaid}");
-    assert!(mermaid.contains("n0[\"decode x2\"]") && mermaid.contains("n0 -->|image| n1"));
+    assert!(mermaid.contains("n1[\"deskew x2\"]") && mermaid.contains("n0 -->|image| n1"));
     assert!(mermaid.contains("in0([\"file\"])") && mermaid.contains("n3 -->|row| out0"));
     let (_, dot, _) = dflow(&["graph", PAGES, "--format", "dot"]);
     assert!(dot.contains("digraph \"pages\"") && dot.contains("n0 -> n1 [label=\"image\"]"));
     let (_, svg, _) = dflow(&["graph", PAGES, "--format", "svg"]);
-    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains(">decode x2<"));
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains(">deskew x2<"));
 }
 
 #[test]
@@ -31,7 +32,7 @@ fn plan_refuses_a_library_that_is_not_built() {
     folder.file("target/udf/libpages.so", b"");
     let (output, out, err) = dflow(&["plan", &name]);
     assert!(output.status.success(), "{err}");
-    assert!(out.contains("partition of slot 2, decode@1") && out.contains("total"), "{out}");
+    assert!(out.contains("partition of slot 3, deskew@1") && out.contains("total"), "{out}");
     let (_, json, _) = dflow(&["plan", &name, "--json"]);
     let plan: dflow::DeployPlan = serde_json::from_str(&json).unwrap();
     assert_eq!(plan.executors.len(), 5);

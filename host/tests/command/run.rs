@@ -1,5 +1,5 @@
-//! `dflow run` from one end to the other: real processes, real files. Needs the programs and the library that
-//! [`library`] names.
+//! `dflow run` from one end to the other: real processes, real files. Needs the programs and the
+//! library that [`library`] names.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Stdio};

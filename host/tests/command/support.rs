@@ -71,8 +71,8 @@ impl Folder {
         self.chain(name, nodes, Path::new(&library))
     }
 
-    /// As [`Folder::graph`], with a library that is there. A function may be followed by further lines of its
-    /// node, set apart by `;`.
+    /// As [`Folder::graph`], with a library that is there. A function may be followed by further
+    /// lines of its node, set apart by `;`.
     pub(crate) fn chain(&self, name: &str, nodes: &[(&str, &str)], library: &Path) -> String {
         let tensor = "dtype: uint8, shape: [-1], max_bytes: 4096";
         let mut text = format!("name: {name}\ninputs:\n  file: {{{tensor}}}\nnodes:\n");
