@@ -21,48 +21,75 @@ use crate::primitive::{Ordering, fence, kill_point};
 use crate::region::Memory;
 
 /// Waiters whose futex word was bumped: the caller must futex-wake each.
+///
+/// One register: seven waiter numbers plus one of nine bits each, or "everybody" (bit 63) when there were
+/// more; ringing somebody who was not named costs him one look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use = "sleeping peers wait for a futex wake"]
-pub struct WakeSet {
-    bits: [u64; 4],
-}
+pub struct WakeSet(u64);
+
+const PLACES: u32 = 7;
+const PLACE_BITS: u32 = 9;
+const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
+const EVERYBODY: u64 = 1 << 63;
+/// Most waiters of a group; their numbers fit a place.
+const WAITERS_MAX: u32 = crate::abi::control::SLOTS_MAX * WAITERS;
+static_assertions::const_assert!((WAITERS_MAX as u64) < PLACE_MASK);
 
 impl WakeSet {
     /// Nobody.
-    pub const NONE: WakeSet = WakeSet { bits: [0; 4] };
+    pub const NONE: WakeSet = WakeSet(0);
 
     /// True when nobody has to be rung.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.bits == [0; 4]
+        self.0 == 0
     }
 
     /// Adds a waiter.
     pub fn insert(&mut self, waiter: WaiterId) {
-        if let Some(word) = self.bits.get_mut(waiter.0 as usize / 64) {
-            *word |= 1 << (waiter.0 % 64);
+        let number = u64::from(waiter.0) + 1;
+        if self.0 & EVERYBODY != 0 || waiter.0 >= WAITERS_MAX {
+            return;
         }
+        for place in 0..PLACES {
+            let there = self.0 >> (place * PLACE_BITS) & PLACE_MASK;
+            if there == number {
+                return;
+            }
+            if there == 0 {
+                self.0 |= number << (place * PLACE_BITS);
+                return;
+            }
+        }
+        self.0 = EVERYBODY;
     }
 
     /// Adds all of `other`.
+    #[inline]
     pub fn merge(&mut self, other: WakeSet) {
-        for (to, from) in self.bits.iter_mut().zip(other.bits) {
-            *to |= from;
+        if self.0 == 0 || other.0 & EVERYBODY != 0 {
+            self.0 = other.0;
+        } else {
+            other.iter().for_each(|waiter| self.insert(waiter));
         }
     }
 
     /// The waiters, each once.
-    pub fn iter(&self) -> impl Iterator<Item = WaiterId> + '_ {
-        (0u32..).zip(self.bits).flat_map(|(word, bits)| {
-            (0..64)
-                .filter(move |bit| bits & 1 << bit != 0)
-                .map(move |bit| WaiterId(word * 64 + bit))
-        })
+    pub fn iter(&self) -> impl Iterator<Item = WaiterId> + use<> {
+        let word = self.0;
+        let everybody = word & EVERYBODY != 0;
+        let named = (0..PLACES).filter_map(move |place| {
+            let number = u32::try_from(word >> (place * PLACE_BITS) & PLACE_MASK).ok()?;
+            number.checked_sub(1).filter(|_| !everybody).map(WaiterId)
+        });
+        let all = (0..WAITERS_MAX).take_while(move |_| everybody).map(WaiterId);
+        named.chain(all)
     }
 }
 
-/// A ticket for one sleep: the value the futex wait must expect.
+/// One announced sleep: the value the futex wait must expect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parking {
     /// Expected value of [`WaiterCtl::sequence`].
@@ -174,5 +201,17 @@ mod tests {
         }
         let ids: Vec<u32> = set.iter().map(|w| w.0).collect();
         assert_eq!(ids, [0, 63, 64, 255]);
+        let mut other = WakeSet::NONE;
+        other.merge(set);
+        assert_eq!(other, set);
+        for id in [7, 8, 9] {
+            other.insert(WaiterId(id));
+        }
+        set.merge(other);
+        assert_eq!(set.iter().count(), 7);
+        set.insert(WaiterId(100));
+        assert_eq!(set.iter().count(), 256, "more than seven ring everybody");
+        other.merge(set);
+        assert_eq!(other, set);
     }
 }

@@ -25,7 +25,6 @@ pub(crate) enum Resume {
 /// Takes over the inputs and decides. Allocates: part of setup.
 pub(crate) fn adopt(node: &mut Node) -> Resume {
     let ctl = node.ctl();
-    node.writer.finish_intent(ctl);
     let (done, delivered) =
         (ctl.set_done.load(Ordering::Acquire), ctl.set_delivered.load(Ordering::Acquire));
     let mut left: Vec<_> = inspect::adoptable(&node.group, node.worker.slot()).collect();

@@ -39,11 +39,19 @@ use executor_rt::server::Dialect;
 
 executor_rt::interpose_malloc!();
 
+/// Environment: the runtime allocates once after seal, to show that the counter counts
+/// (`figures alloc`); a debug build aborts then.
+const ALLOCATE_ONCE: &str = "DFLOW_ALLOCATE_ONCE";
+
 fn main() -> ExitCode {
     let logger = setup::logger();
     let code = match setup::start(std::env::args_os(), logger) {
         Ok(ready) => {
+            let once = std::env::var_os(ALLOCATE_ONCE).is_some();
             interpose::seal();
+            if once {
+                drop(std::hint::black_box(Box::new(0_u64)));
+            }
             match ready.processor.run(ready.resume) {
                 node::End::Clean => Code::SUCCESS,
                 node::End::Code(code) => code,

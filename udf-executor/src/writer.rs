@@ -10,38 +10,24 @@
 //!
 //! | killed after | state seen | repaired by |
 //! |---|---|---|
-//! | intent | lane's tail as the intent says | successor: not sent, the destination is answered |
-//! | enqueue, before its ring word | as above | as above |
-//! | ring word | tail moved on (by the sweep) | sent: [`Writer::finish_intent`] sets the bit |
-//! | committed bit | bit set | nothing |
-//!
-//! Cost: three stores an enqueue beside the enqueue itself.
+//! | enqueue, before its ring word | bit clear | successor: not sent, the destination is answered |
+//! | ring word, before the journal closes | journal open | sweep: sets the bit |
+//! | journal closed | bit set (`Producer::enqueue` does it before) | nothing |
 
 use core::ops::Range;
 use std::collections::VecDeque;
 
-use executor_core::abi::control::{LaneCtl, SlotCtl};
 use executor_core::error::{Code, EnqueueError};
 use executor_core::mbuf::Mbuf;
 use executor_core::pool::Worker;
-use executor_core::primitive::Ordering;
 use executor_core::queue::{Producer, Rejected};
 use executor_rt::waiter::ring;
-
-/// One queue of a destination.
-#[derive(Debug)]
-pub(crate) struct Lane {
-    /// Producer end.
-    pub(crate) producer: Producer<'static>,
-    /// Its words, to tell after a death whether an enqueue happened.
-    pub(crate) ctl: &'static LaneCtl,
-}
 
 /// One consumer group of an output port.
 #[derive(Debug)]
 pub(crate) struct Destination {
     /// Instances, chosen by `trans_id mod len`.
-    pub(crate) lanes: Box<[Lane]>,
+    pub(crate) lanes: Box<[Producer<'static>]>,
     /// Messages that found no room, oldest first.
     pub(crate) cache: VecDeque<Mbuf>,
 }
@@ -70,17 +56,6 @@ pub(crate) enum Flush {
     Full,
     /// A queue is gone.
     Failed(Code),
-}
-
-/// The word of `SlotCtl::reserved` that names the enqueue under way: tail, destination and lane.
-const INTENT: usize = 0;
-
-fn intent(tail: u32, destination: usize, lane: usize) -> u64 {
-    1 << 63 | (destination as u64 & 0xFF) << 48 | (lane as u64 & 0xFFFF) << 32 | u64::from(tail)
-}
-
-fn intent_word(ctl: &SlotCtl) -> &executor_core::primitive::AtomicU64 {
-    &ctl.reserved[INTENT]
 }
 
 impl Writer {
@@ -118,24 +93,13 @@ impl Writer {
 
     /// One enqueue; the mbuf comes back when the queue is full.
     fn send(&mut self, worker: &mut Worker<'static>, index: usize, mbuf: Mbuf) -> Option<Mbuf> {
-        let ctl = worker.private.ctl;
         let destination = self.destinations.get_mut(index)?;
         let count = destination.lanes.len();
         let at = match count {
             0 | 1 => 0,
             n => usize::try_from(worker.of(&mbuf).msg_info().trans_id % n as u64).unwrap_or(0),
         };
-        let lane = destination.lanes.get_mut(at)?;
-        let word = intent_word(ctl);
-        word.store(intent(lane.ctl.tail.load(Ordering::Relaxed), index, at), Ordering::Release);
-        let result = lane.producer.enqueue(worker, mbuf);
-        if result.is_ok() {
-            // SYNC: release: after the ring word, for a successor that reads what a death left.
-            let bits = ctl.committed.load(Ordering::Relaxed) | 1 << index;
-            ctl.committed.store(bits, Ordering::Release);
-        }
-        word.store(0, Ordering::Release);
-        match result {
+        match destination.lanes.get_mut(at)?.enqueue(worker, mbuf) {
             Ok(wakes) => {
                 ring(&worker.memory, wakes);
                 None
@@ -184,7 +148,7 @@ impl Writer {
     }
 
     /// The queues that the oldest cached messages wait for.
-    fn blocked(&mut self, worker: &Worker<'static>) -> impl Iterator<Item = &mut Lane> {
+    fn blocked(&mut self, worker: &Worker<'static>) -> impl Iterator<Item = &mut Producer<'static>> {
         let memory = worker.memory;
         self.destinations.iter_mut().filter_map(move |destination| {
             let id = memory.mbuf(destination.cache.front()?)?.msg_info().trans_id;
@@ -195,35 +159,22 @@ impl Writer {
 
     /// Asks for a wake-up when there is room again.
     pub(crate) fn register(&mut self, worker: &Worker<'static>) {
-        self.blocked(worker).for_each(|lane| lane.producer.register_full_wait());
+        self.blocked(worker).for_each(|lane| lane.register_full_wait());
     }
 
     /// Withdraws [`Writer::register`].
     pub(crate) fn withdraw(&mut self) {
         let lanes = self.destinations.iter_mut().flat_map(|destination| &mut destination.lanes);
-        lanes.for_each(|lane| lane.producer.withdraw_full_wait());
+        lanes.for_each(|lane| lane.withdraw_full_wait());
     }
 
     /// Counts a wait for room.
     pub(crate) fn count_full_wait(&mut self, worker: &Worker<'static>) {
-        self.blocked(worker).for_each(|lane| lane.producer.count_full_wait());
+        self.blocked(worker).for_each(|lane| lane.count_full_wait());
     }
 
     /// True when a flush would send something.
     pub(crate) fn has_room(&mut self, worker: &Worker<'static>) -> bool {
-        self.blocked(worker).any(|lane| lane.producer.has_room())
-    }
-
-    /// After a death: finishes the bookkeeping of the enqueue that was under way.
-    pub(crate) fn finish_intent(&self, ctl: &SlotCtl) {
-        let word = intent_word(ctl).swap(0, Ordering::AcqRel);
-        let field = |shift: u32, mask: u64| usize::try_from(word >> shift & mask).unwrap_or(0);
-        let (index, lane) = (field(48, 0xFF), field(32, 0xFFFF));
-        let lane = self.destinations.get(index).and_then(|d| d.lanes.get(lane));
-        if let Some(lane) = lane.filter(|_| word >> 63 != 0)
-            && u64::from(lane.ctl.tail.load(Ordering::Acquire)) != word & 0xFFFF_FFFF
-        {
-            ctl.committed.fetch_or(1 << index, Ordering::AcqRel);
-        }
+        self.blocked(worker).any(|lane| lane.has_room())
     }
 }

@@ -211,10 +211,14 @@ impl<'g> Consumer<'g> {
         if self.next == 0 && !self.knows_all_lanes() {
             self.refresh(&worker.memory);
         }
-        if !self.has_message(&worker.memory) {
-            return Err(DequeueError::Empty);
-        }
-        let (at, word) = self.front().ok_or(DequeueError::Empty)?;
+        let (at, word) = match self.front() {
+            Some(found) => found,
+            None if self.knows_all_lanes() => return Err(DequeueError::Empty),
+            None => {
+                self.refresh(&worker.memory);
+                self.front().ok_or(DequeueError::Empty)?
+            }
+        };
         let (entry, block, generation) = ring_parts(word);
         let lane = self.lanes.get_mut(at).ok_or(DequeueError::Fault)?;
         let index = u32::try_from(at).unwrap_or(u32::MAX);

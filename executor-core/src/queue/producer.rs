@@ -227,6 +227,13 @@ impl<'g> Producer<'g> {
         self.lane.tail.store(self.tail, Ordering::Release);
         kill_point!("enqueue: tail");
         bump(&self.lane.enqueued);
+        if let Some(out) = self.out.checked_sub(1) {
+            // Before the journal closes: a sweep sets the bit when we vanish in between.
+            let committed = &worker.private.ctl.committed;
+            let bit = 1u64.checked_shl(out).unwrap_or(0);
+            committed.store(committed.load(Ordering::Relaxed) | bit, Ordering::Release);
+            kill_point!("enqueue: destination");
+        }
         journal::close(worker.journal);
         self.note_level();
         self.wake_consumer(&worker.memory, &mut wakes);

@@ -12,7 +12,7 @@ use sys::clock::MonoTime;
 use super::{ATTACH_MS, Failure, Model};
 use crate::node::Node;
 use crate::reader::{Input, Reader};
-use crate::writer::{Destination, Lane, Writer};
+use crate::writer::{Destination, Writer};
 
 /// Wait between two looks at a grant, milliseconds.
 const LOOK_MS: u64 = 1;
@@ -116,15 +116,7 @@ fn destination(
 ) -> Result<Option<Destination>, Failure> {
     let mut lanes = Vec::with_capacity(queues.len());
     for queue in queues.iter().filter(|queue| **queue != QueueId::DUMMY.0) {
-        let producer = producer(node, *queue, Some(index), what, logger)?;
-        let ctl = node.worker.memory.queues.get(*queue as usize);
-        let slot = node.worker.slot().0;
-        let place = ctl.and_then(|ctl| ctl.lane_places().find(|(_, place)| place.slot == slot));
-        let ctl = place.and_then(|(_, p)| node.worker.private.lanes.get(p.lane as usize));
-        let ctl = ctl.ok_or_else(|| {
-            Failure::new(Code::GROUP_CORRUPT, format!("{what}, queue {queue}: lane out of range"))
-        })?;
-        lanes.push(Lane { producer, ctl });
+        lanes.push(producer(node, *queue, Some(index), what, logger)?);
     }
     if lanes.is_empty() {
         return Ok(None);
