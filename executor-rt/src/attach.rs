@@ -6,9 +6,9 @@
 //! Supervisor    r        rw       rw       rw              rw                r               r
 //! Reader        r        r        r        r               r                 r               r
 //! ```
-//! Everything is mapped read-only first and the writable parts are laid over it, so a wild write into a
-//! foreign part faults. The group lives as long as the process: mappings are leaked on purpose, and
-//! [`Attached::retire`] hands the memory back while keeping the addresses reserved.
+//! Everything is mapped read-only first and the writable parts are laid over it, so a wild write
+//! into a foreign part faults. The group lives as long as the process: mappings are leaked on
+//! purpose, and [`Attached::retire`] hands the memory back while keeping the addresses reserved.
 #![allow(unsafe_code, reason = "the one place that turns mappings into a group")]
 
 use core::fmt;
@@ -98,8 +98,8 @@ pub struct Created {
     pub layout: Layout,
 }
 
-/// Creates a group: two memfds, formatted and sealed. With `populate`, every page of the partitions is
-/// touched now (2.2 us a page) instead of in the first messages.
+/// Creates a group: two memfds, formatted and sealed. With `populate`, every page of the partitions
+/// is touched now (2.2 us a page) instead of in the first messages.
 ///
 /// # Errors
 /// [`Failure::Config`] for impossible numbers, [`Failure::Sys`] when memory is refused.
@@ -142,7 +142,8 @@ pub struct Attached {
 /// Attaches this process. The descriptors may be closed afterwards.
 ///
 /// # Errors
-/// [`Failure::Attach`] for garbage, a truncated, newer or otherwise sized segment, or a slot out of range.
+/// [`Failure::Attach`] for garbage, a truncated, newer or otherwise sized segment, or a slot out of
+/// range.
 pub fn attach(
     control: BorrowedFd<'_>,
     arena: BorrowedFd<'_>,
@@ -157,7 +158,8 @@ pub fn attach(
     let arena_map = Mapping::shared(arena, to_len(arena_len)?, Access::Read)?;
     let start = |map: &Mapping| NonNull::new(map.as_ptr()).ok_or(AttachError::Truncated);
     // SAFETY:
-    // - both mappings are that long, shared and page-aligned, and live as long as the process (leaked below);
+    // - both mappings are that long, shared and page-aligned, and live as long as the process
+    //   (leaked below);
     // - the header section is mapped read-only by every process after `create`;
     // - `Worker`s are made by `Attached::worker` only, after the writable parts were laid over.
     let group: Group<'static> =
@@ -181,7 +183,8 @@ pub fn attach(
         Role::Supervisor => overlay(layout.status, layout.control_len)?,
         Role::Reader => {}
     }
-    // SAFETY: readable, page-aligned, long enough (checked by `Group::attach`), written by nobody any more.
+    // SAFETY: readable, page-aligned, long enough (checked by `Group::attach`), written by nobody
+    // any more.
     let header = unsafe { start(&control_map)?.cast::<Header>().read_volatile() };
     control_map.dont_fork()?;
     arena_map.dont_fork()?;
@@ -214,7 +217,8 @@ impl Attached {
         }
     }
 
-    /// Slot whose partition holds `address`, if it lies in the arena: names the owner after a fault.
+    /// Slot whose partition holds `address`, if it lies in the arena: names the owner after a
+    /// fault.
     #[must_use]
     pub fn partition_of(&self, address: usize) -> Option<SlotId> {
         let start = self.arena.as_ptr().addr();
@@ -233,8 +237,8 @@ impl Attached {
         self.arena.populate_read(0, self.arena.len())
     }
 
-    /// Gives the memory back; the addresses stay reserved, so a late access faults instead of hitting
-    /// something else. For a host that goes on living after its session.
+    /// Gives the memory back; the addresses stay reserved, so a late access faults instead of
+    /// hitting something else. For a host that goes on living after its session.
     ///
     /// # Errors
     /// The system refuses.

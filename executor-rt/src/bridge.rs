@@ -45,10 +45,7 @@ impl Bridge {
     ///
     /// # Errors
     /// The system refuses a descriptor or a thread.
-    pub fn start(
-        waiter: Waiter<'static>,
-        mask: u64,
-    ) -> Result<Bridge, SysError> {
+    pub fn start(waiter: Waiter<'static>, mask: u64) -> Result<Bridge, SysError> {
         let shared = Arc::new(Shared { bell: EventFd::new()?, stop: AtomicBool::new(false) });
         let theirs = Arc::clone(&shared);
         let ctl = waiter.ctl();

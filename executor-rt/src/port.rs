@@ -1,7 +1,7 @@
 //! Blocking verbs: alloc, enqueue and dequeue with a deadline, for threads of a member process.
 //!
-//! Each tries first and sleeps only on Exhausted, Full or Empty; a `None` deadline waits for ever, a passed one
-//! makes a single try. What a verb woke is rung before it returns.
+//! Each tries first and sleeps only on Exhausted, Full or Empty; a `None` deadline waits for ever,
+//! a passed one makes a single try. What a verb woke is rung before it returns.
 
 use executor_core::error::{AllocError, DequeueError, EnqueueError};
 use executor_core::mbuf::Mbuf;
@@ -11,7 +11,8 @@ use sys::clock::MonoTime;
 
 use crate::waiter::{Waited, Waiter, ring};
 
-/// True once `deadline` has passed: whoever holds a lock then may be stopped, so nobody spins on it any more.
+/// True once `deadline` has passed: whoever holds a lock then may be stopped, so nobody spins on it
+/// any more.
 fn is_over(deadline: Option<MonoTime>) -> bool {
     deadline.is_some_and(|deadline| deadline.is_past(MonoTime::now()))
 }

@@ -27,10 +27,10 @@ fn group() -> (&'static Attached, &'static Attached) {
         ring_words: 64,
         queues: 2,
     };
-    let created = attach::create(&config, false).unwrap();
+    let created = attach::create(&config, false).expect("group");
     let member = |slot| {
         attach::attach(created.control.as_fd(), created.arena.as_fd(), Role::Member(SlotId(slot)))
-            .unwrap()
+            .expect("attach")
     };
     (member(0), member(1))
 }

@@ -1,4 +1,5 @@
-//! Numbered expected values of the event scheduler (device-runtime §7 nos. 30 and 33), with real queues.
+//! Numbered expected values of the event scheduler (device-runtime §7 nos. 30 and 33), with real
+//! queues.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! The event scheduler and the exchange allocate when they are made and when an end is opened, never later.
+//! The event scheduler and the exchange allocate when they are made and when an end is opened,
+//! never later.
 #![allow(unsafe_code, reason = "a counting global allocator")]
 
 mod support;

@@ -1,4 +1,5 @@
-//! Numbered expected values of the exchange (executor-deployer §9.1 and device-runtime §7), over a real group.
+//! Numbered expected values of the exchange (executor-deployer §9.1 and device-runtime §7), over a
+//! real group.
 
 mod support;
 

@@ -116,7 +116,8 @@ fn v32_attach_waits_for_the_add() {
     assert!(owner.iter().find(|member| member.pid == 7).unwrap().attached);
 }
 
-/// The child of [`two_processes_talk`]: attaches, answers what it gets, ends with the empty message.
+/// The child of [`two_processes_talk`]: attaches, answers what it gets, ends with the empty
+/// message.
 #[test]
 fn peer_process() {
     let Ok(fds) = std::env::var(PEER) else { return };

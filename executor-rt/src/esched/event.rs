@@ -1,4 +1,5 @@
-//! Names of the event scheduler: event ids, priorities, group kinds, what is submitted and delivered.
+//! Names of the event scheduler: event ids, priorities, group kinds, what is submitted and
+//! delivered.
 
 use core::fmt;
 

@@ -1,20 +1,22 @@
-//! Event scheduler of one process (device-runtime §2.6): groups of threads wait for events by id, by
-//! priority, with an exact timeout. docs/adr/0008 says where it differs from the specification's.
+//! Event scheduler of one process (device-runtime §2.6): groups of threads wait for events by id,
+//! by priority, with an exact timeout. docs/adr/0008 says where it differs from the
+//! specification's.
 //!
 //! ```text
 //! submit ──► store of the group ──► waiting thread of the group whose bitmap has the id
 //! queues ──► (edges, `queues`) ──┘
 //! ```
-//! One mechanism: threads sleep on futex words. Of all waiting threads one, the *leader*, sleeps on the
-//! process's shared waiter, which producers and consumers of queues ring; the others sleep on words of their
-//! own. Whoever turns an edge into an event wakes the thread it is for; a leader that leaves wakes another
-//! waiting thread to take its place.
+//! One mechanism: threads sleep on futex words. Of all waiting threads one, the *leader*, sleeps on
+//! the process's shared waiter, which producers and consumers of queues ring; the others sleep on
+//! words of their own. Whoever turns an edge into an event wakes the thread it is for; a leader
+//! that leaves wakes another waiting thread to take its place.
 //!
 //! Everything is allocated in [`Scheduler::new`]; no verb allocates.
 //!
-//! Invariants: E1 who sleeps is marked waiting, under the lock, before its word is read. E2 an event that is
-//! pending and that a waiting thread could take has a notified thread, or the submitter notifies one. E3 while
-//! threads wait and queues are subscribed there is a leader, or a notified thread that becomes it.
+//! Invariants: E1 who sleeps is marked waiting, under the lock, before its word is read. E2 an
+//! event that is pending and that a waiting thread could take has a notified thread, or the
+//! submitter notifies one. E3 while threads wait and queues are subscribed there is a leader, or a
+//! notified thread that becomes it.
 
 mod event;
 mod queues;
@@ -203,7 +205,8 @@ impl<'g> Scheduler<'g> {
         Ok(())
     }
 
-    /// Thread `thread` of `group` wants the events whose bits are set; replaces what it wanted before.
+    /// Thread `thread` of `group` wants the events whose bits are set; replaces what it wanted
+    /// before.
     ///
     /// # Errors
     /// [`EventError::Invalid`] for an unknown group or a thread out of range.
@@ -224,8 +227,8 @@ impl<'g> Scheduler<'g> {
     /// Hands an event to its group.
     ///
     /// # Errors
-    /// [`EventError::Full`] when the group keeps as many as it can; `Invalid` for a message above 128 bytes or an
-    /// unknown group; `NotSupported` for another process.
+    /// [`EventError::Full`] when the group keeps as many as it can; `Invalid` for a message above
+    /// 128 bytes or an unknown group; `NotSupported` for another process.
     pub fn submit(&self, event: &Event<'_>) -> Result<(), EventError> {
         let stored = self.to_store(event)?;
         let mut state = self.lock();
@@ -261,7 +264,8 @@ impl<'g> Scheduler<'g> {
         self.words.get(group as usize * self.threads + thread as usize)
     }
 
-    /// Wakes one waiting thread of `group` that can take a pending event and was not woken yet (E2).
+    /// Wakes one waiting thread of `group` that can take a pending event and was not woken yet
+    /// (E2).
     fn notify(&self, state: &mut State, group: u32) {
         let leader = state.leader;
         let Ok(place) = state.group(group) else { return };

@@ -1,14 +1,17 @@
 //! Queue events: edges of queues become events of a group (device-runtime §2.4).
 //!
-//! | subscription | armed by | event when armed and | event |
-//! |---|---|---|---|
-//! | not empty, PULL | subscribing; a dequeue that may have emptied the queue | it has a message | 8 (or 6) once, disarmed |
-//! | not empty, PUSH | – | every enqueue since the last look | 8 (or 6) each |
-//! | not full | an enqueue that filled this process's lane, or found it full | the lane has room | 7 once, disarmed |
+//! | subscription | armed by | becomes an event when |
+//! |---|---|---|
+//! | not empty, PULL | subscribing; a dequeue that may have emptied the queue | it has a message |
+//! | not empty, PUSH | – | every enqueue since the last look |
+//! | not full | an enqueue that filled the own lane, or found it full | the lane has room |
 //!
-//! The exchange arms *before* it can be known whether the other side moved meanwhile, so an edge is never
-//! missed; in a race there can be one event more than edges. A full store keeps a subscription armed: its event
-//! comes later, never not at all. Subscribing to a queue that has messages makes an event at once.
+//! The first is event 8 (kind GROUP: 6) once, then disarmed; PUSH makes one for each; not full is 7.
+//!
+//! The exchange arms *before* it can be known whether the other side moved meanwhile, so an edge is
+//! never missed; in a race there can be one event more than edges. A full store keeps a
+//! subscription armed: its event comes later, never not at all. Subscribing to a queue that has
+//! messages makes an event at once.
 
 use executor_core::owner::QueueId;
 use executor_core::primitive::Ordering;
@@ -37,11 +40,12 @@ impl Subscription {
 }
 
 impl Scheduler<'_> {
-    /// `rtQueueSubscribe`: messages in `queue`, which this process consumes and whose producers ring this
-    /// scheduler's waiter, become events of `group`.
+    /// `rtQueueSubscribe`: messages in `queue`, which this process consumes and whose producers
+    /// ring this scheduler's waiter, become events of `group`.
     ///
     /// # Errors
-    /// [`EventError::Queue`] when producers ring elsewhere; `Exists` for a second subscription; `OverLimit`;
+    /// [`EventError::Queue`] when producers ring elsewhere; `Exists` for a second subscription;
+    /// `OverLimit`;
     /// `Invalid` for an unknown group.
     pub fn subscribe_not_empty(
         &self,
@@ -64,10 +68,12 @@ impl Scheduler<'_> {
         self.add(Subscription { queue, group, edge, push, armed: true, seen })
     }
 
-    /// `rtQueueSubF2NFEvent`: room in this process's lane of `queue` after it was full becomes an event.
+    /// `rtQueueSubF2NFEvent`: room in this process's lane of `queue` after it was full becomes an
+    /// event.
     ///
     /// # Errors
-    /// [`EventError::Queue`] when this process may not enqueue; else as [`Scheduler::subscribe_not_empty`].
+    /// [`EventError::Queue`] when this process may not enqueue; else as
+    /// [`Scheduler::subscribe_not_empty`].
     pub fn subscribe_not_full(&self, queue: QueueId, group: u32) -> Result<(), EventError> {
         let lane = self.memory.query_lane(queue, self.waiter.slot());
         let lane = lane.map_err(|_| EventError::Queue(queue))?;
@@ -118,7 +124,8 @@ impl Scheduler<'_> {
         }
     }
 
-    /// The leader sleeps with the registrations it made before; one that is armed now needs its own.
+    /// The leader sleeps with the registrations it made before; one that is armed now needs its
+    /// own.
     fn rewatch(&self, state: &mut State) {
         if state.leader.is_some() {
             self.waiter.kick();

@@ -1,7 +1,9 @@
-//! Bounded storage of one group's events: 64 FIFO lists (one an event id) over one slab, no allocation.
+//! Bounded storage of one group's events: 64 FIFO lists (one an event id) over one slab, no
+//! allocation.
 //!
-//! Priority belongs to the event id (see [`super::Scheduler::set_priority`]), so the next event of a thread is
-//! the head of one of its lists: the highest level first, the oldest stamp within a level.
+//! Priority belongs to the event id (see [`super::Scheduler::set_priority`]), so the next event of
+//! a thread is the head of one of its lists: the highest level first, the oldest stamp within a
+//! level.
 
 use super::{EventId, MESSAGE_MAX, Priority};
 

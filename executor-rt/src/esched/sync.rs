@@ -23,8 +23,8 @@ impl Scheduler<'_> {
     /// Submits and sleeps until a thread acknowledges; the bytes of its answer, copied to `reply`.
     ///
     /// # Errors
-    /// As [`Scheduler::submit`]; [`EventError::NotSupported`] for other events than 25 and 56; `OverLimit` when
-    /// too many wait; `TooSmall` when the answer does not fit; `Detached`.
+    /// As [`Scheduler::submit`]; [`EventError::NotSupported`] for other events than 25 and 56;
+    /// `OverLimit` when too many wait; `TooSmall` when the answer does not fit; `Detached`.
     pub fn submit_sync(&self, event: &Event<'_>, reply: &mut [u8]) -> Result<usize, EventError> {
         if ![EventId::QS_MSG, EventId::PROXY].contains(&event.event) {
             return Err(EventError::NotSupported(

@@ -11,12 +11,14 @@ use super::{Delivered, EventError, Scheduler, State, wake_word};
 use crate::exchange::Limit;
 
 impl Scheduler<'_> {
-    /// The next event of thread `thread` of `group`: lowest level first, FIFO within. Its message goes to
+    /// The next event of thread `thread` of `group`: lowest level first, FIFO within. Its message
+    /// goes to
     /// `message`; with `None` it is dropped. 0 = one look, negative = for ever.
     ///
     /// # Errors
-    /// [`EventError::TimedOut`]; `TooSmall`, and the event stays; `NotSubscribed`; `Invalid` for an unknown group,
-    /// a thread out of range or one that waits already; `Detached` when the device goes meanwhile.
+    /// [`EventError::TimedOut`]; `TooSmall`, and the event stays; `NotSubscribed`; `Invalid` for an
+    /// unknown group, a thread out of range or one that waits already; `Detached` when the device
+    /// goes meanwhile.
     pub fn wait(
         &self,
         group: u32,
@@ -39,6 +41,7 @@ impl Scheduler<'_> {
         loop {
             self.pump(&mut state);
             if state.epoch != epoch {
+                self.promote(&mut state);
                 return Err(EventError::Detached);
             }
             if state.has_event(group, thread) || limit.is_over() {

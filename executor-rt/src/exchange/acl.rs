@@ -1,6 +1,7 @@
-//! What the polling ACL wrappers report (device-runtime §2.3): FULL or EMPTY at the end of the timeout is
-//! `ACL_FAILURE`, anything else is reported at once. They poll every millisecond; this sleeps until woken or
-//! until the same deadline. Also the user area of a head as ACL callers see it: 96 bytes.
+//! What the polling ACL wrappers report (device-runtime §2.3): FULL or EMPTY at the end of the
+//! timeout is
+//! `ACL_FAILURE`, anything else is reported at once. They poll every millisecond; this sleeps until
+//! woken or until the same deadline. Also the user area of a head as ACL callers see it: 96 bytes.
 
 use executor_core::abi::head::ACL_USER_DATA_SIZE;
 use executor_core::error::Code;

@@ -1,4 +1,5 @@
-//! What callers pass to the exchange: attributes of a queue, control information, buffers, time limits.
+//! What callers pass to the exchange: attributes of a queue, control information, buffers, time
+//! limits.
 
 use executor_core::abi::MsgInfo;
 use executor_core::abi::head::USER_DATA_SIZE;
@@ -7,7 +8,8 @@ use sys::clock::MonoTime;
 
 /// Depth of a queue when an ACL caller names none (device-runtime §2.3).
 pub const ACL_DEPTH_DEFAULT: u32 = 8;
-/// Buffers that one gather passes on as they are; more are put together first (device-runtime §2.3).
+/// Buffers that one gather passes on as they are; more are put together first (device-runtime
+/// §2.3).
 pub const IOVEC_MAX: u32 = 128;
 
 /// When a queue makes empty-to-not-empty events (device-runtime §2.4).
@@ -20,8 +22,8 @@ pub enum WorkMode {
     Pull,
 }
 
-/// How this process reaches a queue (executor-deployer §4.1). There is one memory here, so a client queue
-/// is a local one with the rules of the client path for ids and empty buffers.
+/// How this process reaches a queue (executor-deployer §4.1). There is one memory here, so a client
+/// queue is a local one with the rules of the client path for ids and empty buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Deploy {
     /// Mbufs go by reference.

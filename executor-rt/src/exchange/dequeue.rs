@@ -1,8 +1,8 @@
 //! The dequeue family: an mbuf, bytes, scattered bytes.
 //!
-//! Checks of [`Exchange::dequeue`], in this order (executor-deployer §4.4): end of sequence → success, nothing
-//! copied; user data and `MsgInfo` out; `ret_code` not 0 → that code; data longer than `skip_size`; copy.
-//! The mbuf is freed whatever the outcome.
+//! Checks of [`Exchange::dequeue`], in this order (executor-deployer §4.4): end of sequence →
+//! success, nothing copied; user data and `MsgInfo` out; `ret_code` not 0 → that code; data longer
+//! than `skip_size`; copy. The mbuf is freed whatever the outcome.
 
 use executor_core::abi::head::{HEAD_SIZE, USER_DATA_SIZE};
 use executor_core::error::{Code, DequeueError};
@@ -18,8 +18,9 @@ impl Exchange<'_> {
     /// Takes the next message as it is.
     ///
     /// # Errors
-    /// `QUEUE_EMPTY` at the time limit, `OPER_NOT_PERMITTED` without the consumer end, `PEER_FAULT` after an
-    /// impossible entry was skipped, `INVALID_VALUE` for waiting on a queue that rings another waiter.
+    /// `QUEUE_EMPTY` at the time limit, `OPER_NOT_PERMITTED` without the consumer end, `PEER_FAULT`
+    /// after an impossible entry was skipped, `INVALID_VALUE` for waiting on a queue that rings
+    /// another waiter.
     pub fn dequeue_mbuf(&mut self, queue: QueueId, timeout_ms: i32) -> Result<Mbuf> {
         let limit = Limit::from_ms(timeout_ms);
         self.can_wait(queue, limit)?;
@@ -53,11 +54,13 @@ impl Exchange<'_> {
         })
     }
 
-    /// Takes the next message and copies its data, from `skip_size` on, into `data`; the bytes copied.
+    /// Takes the next message and copies its data, from `skip_size` on, into `data`; the bytes
+    /// copied.
     /// `control` is filled from the head.
     ///
     /// # Errors
-    /// As [`Exchange::dequeue_mbuf`]; the message's `ret_code`; `PARAM_INVALID` when it has not more than
+    /// As [`Exchange::dequeue_mbuf`]; the message's `ret_code`; `PARAM_INVALID` when it has not
+    /// more than
     /// `skip_size` bytes.
     pub fn dequeue(
         &mut self,
@@ -77,11 +80,12 @@ impl Exchange<'_> {
         result
     }
 
-    /// `rtMemQueueDeQueueBuff`: the start of the head to `context`, the data scattered over `buffers`; the
-    /// bytes copied. A message that does not fit stays where it is.
+    /// `rtMemQueueDeQueueBuff`: the start of the head to `context`, the data scattered over
+    /// `buffers`; the bytes copied. A message that does not fit stays where it is.
     ///
     /// # Errors
-    /// As [`Exchange::dequeue_mbuf`]; `INVALID_VALUE` for a context above 256 bytes or too small buffers.
+    /// As [`Exchange::dequeue_mbuf`]; `INVALID_VALUE` for a context above 256 bytes or too small
+    /// buffers.
     pub fn dequeue_buff(
         &mut self,
         queue: QueueId,
@@ -144,7 +148,8 @@ pub(super) enum Opened {
     Data,
 }
 
-/// Copies the data of a message (a chain in order) from `skip` on; `None` when nothing is behind `skip`.
+/// Copies the data of a message (a chain in order) from `skip` on; `None` when nothing is behind
+/// `skip`.
 fn copy_out(worker: &Worker<'_>, mbuf: &Mbuf, skip: usize, out: &mut [u8]) -> Option<usize> {
     let (mut at, mut done) = (0usize, 0usize);
     for part in (0..).map_while(|index| worker.chain_get(mbuf, index)) {

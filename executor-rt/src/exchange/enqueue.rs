@@ -1,7 +1,7 @@
 //! The enqueue family: bytes, size and fill, gather, a ready mbuf.
 //!
-//! Order of a data enqueue: id (not yet counted) → alloc → fill → head → enqueue → id counted. Whatever
-//! fails, the exchange frees what it allocated, and a retry starts from the same id.
+//! Order of a data enqueue: id (not yet counted) → alloc → fill → head → enqueue → id counted.
+//! Whatever fails, the exchange frees what it allocated, and a retry starts from the same id.
 
 use executor_core::abi::MsgInfo;
 use executor_core::abi::head::{HEAD_SIZE, USER_DATA_SIZE};
@@ -24,8 +24,8 @@ impl Exchange<'_> {
     /// Copies `data` into a new mbuf and enqueues it; its trans_id (0 without message information).
     ///
     /// # Errors
-    /// `QUEUE_FULL` at the time limit; see [`trans_id`] for ids; `NO_MBUF` or `TOO_LARGE` when the partition
-    /// has no block; `OPER_NOT_PERMITTED` without the right to write.
+    /// `QUEUE_FULL` at the time limit; see [`trans_id`] for ids; `NO_MBUF` or `TOO_LARGE` when the
+    /// partition has no block; `OPER_NOT_PERMITTED` without the right to write.
     pub fn enqueue(&mut self, queue: QueueId, data: &[u8], control: &ControlInfo) -> Result<u64> {
         self.enqueue_with(queue, data.len() as u64, control, |buffer| {
             buffer.copy_from_slice(data);
@@ -50,8 +50,8 @@ impl Exchange<'_> {
     /// Puts several buffers together in one new mbuf and enqueues it (executor-deployer §4.3).
     ///
     /// # Errors
-    /// As [`Exchange::enqueue`]; `FAILED` when there is no byte in them; `PARAM_INVALID` for a null address
-    /// with a length.
+    /// As [`Exchange::enqueue`]; `FAILED` when there is no byte in them; `PARAM_INVALID` for a null
+    /// address with a length.
     pub fn enqueue_gather(
         &mut self,
         queue: QueueId,
@@ -70,12 +70,13 @@ impl Exchange<'_> {
         self.send(queue, total, control, source, |to| gather(to, buffers))
     }
 
-    /// `rtMemQueueEnQueueBuff`: `context` becomes the head, `count` buffers become one data area. An empty
-    /// context leaves the head zero.
+    /// `rtMemQueueEnQueueBuff`: `context` becomes the head, `count` buffers become one data area.
+    /// An empty context leaves the head zero.
     ///
     /// # Errors
-    /// `FAILED` for a context of 1 to 63 bytes; `INVALID_VALUE` for one above 256, a count without buffers,
-    /// a null address with a length, or more than 128 buffers without a byte; `QUEUE_FULL` at the limit.
+    /// `FAILED` for a context of 1 to 63 bytes; `INVALID_VALUE` for one above 256, a count without
+    /// buffers, a null address with a length, or more than 128 buffers without a byte; `QUEUE_FULL`
+    /// at the limit.
     pub fn enqueue_buff(
         &mut self,
         queue: QueueId,
@@ -256,7 +257,7 @@ fn total(buffers: &[Buffer<'_>]) -> core::result::Result<u64, &'static str> {
     })
 }
 
-/// One plain copy: measured against several threads, memory is what limits it (docs/compat.md).
+/// One plain copy, whatever the size (docs/compat.md says why).
 fn gather(to: &mut [u8], buffers: &[Buffer<'_>]) -> core::result::Result<(), Code> {
     let mut rest = to;
     for bytes in buffers.iter().filter_map(Buffer::bytes) {

@@ -34,7 +34,8 @@ impl Exchange<'_> {
     /// Creates a queue. This slot may manage it; the consumer may read.
     ///
     /// # Errors
-    /// `PARAM_INVALID` for a name longer than 127 bytes, `INVALID_VALUE` for depth below 2 or an empty name,
+    /// `PARAM_INVALID` for a name longer than 127 bytes, `INVALID_VALUE` for depth below 2 or an
+    /// empty name,
     /// `REPEATED_INIT` for a name in use, `OVER_LIMIT` when all queues of the group are used.
     pub fn create_queue(&mut self, name: &str, attr: &QueueAttr) -> Result<QueueId> {
         if name.len() > QUEUE_NAME_MAX {
@@ -65,7 +66,8 @@ impl Exchange<'_> {
     /// Grants `rights` to the process of `slot` and wakes it if it waits in [`Exchange::attach`].
     ///
     /// # Errors
-    /// `OPER_NOT_PERMITTED` unless this slot may manage; `OVER_LIMIT` when the slot has no lane left.
+    /// `OPER_NOT_PERMITTED` unless this slot may manage; `OVER_LIMIT` when the slot has no lane
+    /// left.
     pub fn grant(&mut self, queue: QueueId, slot: SlotId, rights: Rights) -> Result<()> {
         let memory = self.worker.memory;
         while_busy(|| memory.grant_queue(&self.worker, queue, slot, rights))
@@ -169,8 +171,8 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Destroys a queue whose consumer end is here (or shared); queued messages are freed, whoever waits
-    /// for it is woken and told.
+    /// Destroys a queue whose consumer end is here (or shared); queued messages are freed, whoever
+    /// waits for it is woken and told.
     ///
     /// # Errors
     /// `OPER_NOT_PERMITTED` without the right to manage or the consumer end.

@@ -1,9 +1,9 @@
 //! Who belongs to the memory group (executor-deployer §5, device-runtime §2.5).
 //!
-//! Memory itself travels by inherited descriptors, and what a process may write follows from its slot. So
-//! membership is *advisory*: a word a slot that says which process was added and with which rights, for
-//! callers of the specification's verbs and for tools. An administrator writes it; the added process waits for
-//! it, which removes the race between fork and attach.
+//! Memory itself travels by inherited descriptors, and what a process may write follows from its
+//! slot. So membership is *advisory*: a word a slot that says which process was added and with
+//! which rights, for callers of the specification's verbs and for tools. An administrator writes
+//! it; the added process waits for it, which removes the race between fork and attach.
 //!
 //! ```text
 //! SlotShared.member  63 process id 32 | 4 attached | 3 alloc | 2 write | 1 read | 0 admin
@@ -133,8 +133,8 @@ impl Members {
         Ok(())
     }
 
-    /// `rtMemGrpCreate` after the group's memory was made: this process becomes its first member, with all
-    /// rights, and attached.
+    /// `rtMemGrpCreate` after the group's memory was made: this process becomes its first member,
+    /// with all rights, and attached.
     ///
     /// # Errors
     /// `REPEATED_INIT` when the group has members; `INVALID_VALUE` for another or a too long name.
@@ -146,12 +146,13 @@ impl Members {
         self.write_member(self.waiter.slot(), pid, ShareAttr::ALL.bits() | ATTACHED)
     }
 
-    /// `rtMemGrpAddProc`: adds process `pid`, which lives (or will live) in `slot`, and wakes it if it waits.
+    /// `rtMemGrpAddProc`: adds process `pid`, which lives (or will live) in `slot`, and wakes it if
+    /// it waits.
     ///
     /// # Errors
-    /// `OPER_NOT_PERMITTED` unless this process is an administrator; `REPEATED_INIT` for a process that is a
-    /// member; `OVER_LIMIT` for a slot that another process has; `INVALID_VALUE` for a bad name, pid 0 or a
-    /// slot out of range.
+    /// `OPER_NOT_PERMITTED` unless this process is an administrator; `REPEATED_INIT` for a process
+    /// that is a member; `OVER_LIMIT` for a slot that another process has; `INVALID_VALUE` for a
+    /// bad name, pid 0 or a slot out of range.
     pub fn add_process(&self, name: &str, slot: SlotId, pid: u32, rights: ShareAttr) -> Result<()> {
         self.check_name(name)?;
         let me = self.iter().find(|member| member.slot == self.waiter.slot());
@@ -191,7 +192,8 @@ impl Members {
     /// `rtMemGrpAttach`: waits until this slot's process was added; its rights.
     ///
     /// # Errors
-    /// `REPORT_TIMEOUT` when nobody added it in time; `INVALID_VALUE` for another or a too long name.
+    /// `REPORT_TIMEOUT` when nobody added it in time; `INVALID_VALUE` for another or a too long
+    /// name.
     pub fn attach(&self, name: &str, timeout_ms: i32) -> Result<ShareAttr> {
         self.check_name(name)?;
         let limit = Limit::from_ms(timeout_ms);
@@ -208,12 +210,13 @@ impl Members {
         Ok(ShareAttr::from_bits(word))
     }
 
-    /// `rtMemGrpQuery`. Command 1: groups of process `pid`, their number, and as many rights as `groups` holds;
-    /// 2: number of the group; 3: its memory in this process. The number of results.
+    /// `rtMemGrpQuery`. Command 1: groups of process `pid`, their number, and as many rights as
+    /// `groups` holds; 2: number of the group; 3: its memory in this process. The number of
+    /// results.
     ///
     /// # Errors
-    /// `FEATURE_NOT_SUPPORT` for commands 0 and from 4 on; `INVALID_VALUE` for command 2 without a result and
-    /// command 3 without room.
+    /// `FEATURE_NOT_SUPPORT` for commands 0 and from 4 on; `INVALID_VALUE` for command 2 without a
+    /// result and command 3 without room.
     pub fn query(&self, command: u32, pid: u32, output: &mut QueryOutput<'_>) -> Result<usize> {
         match command {
             1 => {

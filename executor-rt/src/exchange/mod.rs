@@ -1,9 +1,9 @@
-//! Exchange: the queue verbs of the specification for one thread of a process (executor-deployer §4,
-//! device-runtime §2.3), over its [`Worker`] and its [`Waiter`].
+//! Exchange: the queue verbs of the specification for one thread of a process (executor-deployer
+//! §4, device-runtime §2.3), over its [`Worker`] and its [`Waiter`].
 //!
-//! It is what the session, executors and the later C library have in common: timeouts 0 / n / −1, ids,
-//! heads, gather and scatter, tensors, grants with waiting. It is *not* the hot loop of an executor, which
-//! uses [`crate::port`] with queues it opened before seal.
+//! It is what the session, executors and the later C library have in common: timeouts 0 / n / −1,
+//! ids, heads, gather and scatter, tensors, grants with waiting. It is *not* the hot loop of an
+//! executor, which uses [`crate::port`] with queues it opened before seal.
 //!
 //! | file | verbs |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | `acl` | as the polling wrappers report it |
 //! | [`members`] | who belongs to the group |
 //!
-//! A verb that waits sleeps on the exchange's own waiter until woken or until its exact deadline. An end is
-//! opened at its first use, which allocates; later uses do not.
+//! A verb that waits sleeps on the exchange's own waiter until woken or until its exact deadline.
+//! An end is opened at its first use, which allocates; later uses do not.
 //!
 //! Events: an exchange with a [`Scheduler`] tells it what it took and what it filled, so that the
 //! scheduler's queue events follow every edge. Queues whose events the scheduler delivers ring the
@@ -60,8 +60,8 @@ struct Ends<'g> {
     deploy: Deploy,
 }
 
-/// The verbs of one thread. Threads of one process have an exchange each, with a worker and a waiter each;
-/// an end of a queue belongs to one of them.
+/// The verbs of one thread. Threads of one process have an exchange each, with a worker and a
+/// waiter each; an end of a queue belongs to one of them.
 #[derive(Debug)]
 pub struct Exchange<'g> {
     worker: Worker<'g>,

@@ -1,7 +1,9 @@
-//! Tensors out of a queue: copied to an aligned buffer, or left in the mbuf that the caller then owns.
+//! Tensors out of a queue: copied to an aligned buffer, or left in the mbuf that the caller then
+//! owns.
 //!
-//! Checks behind those of a data dequeue (executor-deployer §4.4): null data → no tensor; descriptor present;
-//! rank 0..=32 (`UNSUPPORTED`); no original shape → a copy of the shape; `data_size` fits the message.
+//! Checks behind those of a data dequeue (executor-deployer §4.4): null data → no tensor;
+//! descriptor present; rank 0..=32 (`UNSUPPORTED`); no original shape → a copy of the shape;
+//! `data_size` fits the message.
 
 use executor_core::abi::{RuntimeTensorDesc, TENSOR_DESC_SIZE};
 use executor_core::error::Code;
@@ -66,8 +68,8 @@ impl Exchange<'_> {
     /// Takes the next message and copies its tensor out.
     ///
     /// # Errors
-    /// As [`Exchange::dequeue`]; `UNSUPPORTED` for more than 32 dimensions; `FAILED` when descriptor or data
-    /// do not fit the message.
+    /// As [`Exchange::dequeue`]; `UNSUPPORTED` for more than 32 dimensions; `FAILED` when
+    /// descriptor or data do not fit the message.
     pub fn dequeue_tensor(
         &mut self,
         queue: QueueId,

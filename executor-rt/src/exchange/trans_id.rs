@@ -23,7 +23,8 @@ pub enum Source {
 /// The id of the next message of a queue whose last id was `last`.
 ///
 /// # Errors
-/// `PARAM_INVALID` for `u64::MAX` or an id smaller than `last`, `FAILED` when the ids are used up; with why.
+/// `PARAM_INVALID` for `u64::MAX` or an id smaller than `last`, `FAILED` when the ids are used up;
+/// with why.
 pub fn next(last: u64, info: &MsgInfo, source: Source) -> Result<u64, (Code, &'static str)> {
     let counts = info.is_custom_trans_id() || source == Source::ClientGather;
     match if counts { info.trans_id } else { 0 } {
