@@ -6,7 +6,7 @@
 //! | not empty, PUSH | – | every enqueue since the last look |
 //! | not full | an enqueue that filled its lane or found it full | the lane has room |
 //!
-//! The first is event 8 (kind GROUP: 6) once, then disarmed; PUSH makes one for each; the last is 7.
+//! The first is event 8 (kind GROUP: 6), once and disarmed; PUSH makes one for each; the last is 7.
 //!
 //! The exchange arms *before* it can be known whether the other side moved meanwhile, so an edge is
 //! never missed; in a race there can be one event more than edges. A full store keeps a
