@@ -7,6 +7,7 @@
 //! of the product over loom's atomics; `kill` lets a participant vanish at every point where a store of its
 //! could be its last.
 #![cfg(loom)]
+#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 #[path = "loom/kill.rs"]
 mod kill;

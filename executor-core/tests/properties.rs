@@ -6,6 +6,7 @@
 //! - *hostile*: random words anywhere a peer may write, while a pipeline and sweeps run: no panic, no loop
 //!   without end, no access outside; in debug builds arithmetic on what was read does not overflow.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod common;
 
@@ -529,10 +530,10 @@ impl Pipeline {
                 let id = self.next;
                 self.next += 1;
                 self.workers[a].of(&mbuf).update_msg_info(|info| info.trans_id = id);
-                if let Ok(copy) = self.workers[a].copy_ref(&mbuf) {
-                    if let Err((copy, _)) = self.workers[a].chain_append(&mbuf, copy) {
-                        let _ = self.workers[a].free(copy);
-                    }
+                if let Ok(copy) = self.workers[a].copy_ref(&mbuf)
+                    && let Err((copy, _)) = self.workers[a].chain_append(&mbuf, copy)
+                {
+                    let _ = self.workers[a].free(copy);
                 }
                 if let Err(rejected) = self.from[index].enqueue(&mut self.workers[a], mbuf) {
                     let _ = self.workers[a].free(rejected.mbuf);

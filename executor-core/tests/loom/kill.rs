@@ -305,7 +305,7 @@ fn all_blocks(side: &mut Side) {
         let mbuf = side.message(1);
         side.held.push(mbuf);
     }
-    for _ in 0..desc.extra_count {
+    for _ in 0..if desc.block_count == 0 { 0 } else { desc.extra_count } {
         let copy = side.worker.copy_ref(&side.held[0]).expect("every extra entry");
         side.held.push(copy);
     }
