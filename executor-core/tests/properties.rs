@@ -465,6 +465,8 @@ fn hostile_word() -> impl Strategy<Value = u64> {
         Just(u64::MAX),
         (any::<u32>(), any::<u32>()).prop_map(|(a, b)| u64::from(a % 64) << 32 | u64::from(b % 64)),
         (1..5u64, 0..4u64, 0..4u64).prop_map(|(kind, a, b)| kind << 56 | a << 40 | b << 32 | 1),
+        (0..8u64, 0..40u64, 0..40u64)
+            .prop_map(|(op, entry, block)| op << 56 | 1 << 48 | block << 24 | entry),
         (0..2u64, 0..40u64, 0..40u64, 0..4u64)
             .prop_map(|(turn, entry, block, life)| turn << 63 | life << 48 | block << 24 | entry),
     ]
@@ -606,19 +608,60 @@ fn truncated_newer_and_other_segments_have_their_code() {
 /// Offsets whose sum overflows are refused: a block must lie in its partition, a partition in the arena.
 #[test]
 fn offsets_that_overflow_are_refused() {
-    let (_, _, layout) = formatted();
+    let (mut control, mut arena, layout) = formatted();
     let at = |offset: u64| usize::try_from(offset).unwrap();
+    let get = |bytes: &[u8], offset: u64| {
+        u64::from_le_bytes(bytes[at(offset)..at(offset) + 8].try_into().unwrap())
+    };
     let put = |bytes: &mut [u8], offset: u64, value: u64| {
         bytes[at(offset)..at(offset) + 8].copy_from_slice(&value.to_le_bytes());
     };
-    let high = 1u64 << 63;
-    let (mut control, mut arena, _) = formatted();
-    put(control.bytes(), layout.slot_descs + 24, high);
-    put(control.bytes(), layout.slot_descs + 32, high);
-    put(control.bytes(), layout.block_descs, high);
-    put(control.bytes(), layout.block_descs + 8, high);
+    // The last slot's partition and its first block end where the numbers begin again.
+    let slot_desc = layout.slot_descs + 2 * 40;
+    let bytes = control.bytes();
+    let first_entry = get(bytes, slot_desc + 8) & 0xFFFF_FFFF;
+    let offset = get(bytes, slot_desc + 24);
+    assert_ne!(offset, 0);
+    put(bytes, slot_desc + 32, offset.wrapping_neg());
+    put(bytes, layout.block_descs + first_entry * 24 + 8, offset.wrapping_neg());
     let group = attach(&mut control, layout.control_len, &mut arena, layout.arena_len);
     assert_eq!(group.err(), Some(AttachError::Layout));
+}
+
+/// Sizes whose sum overflows, and more size classes than a worker has cursors for.
+#[test]
+fn impossible_partitions_have_no_layout() {
+    let huge = PoolConfig { block_size: 4 << 30, block_count: u32::MAX };
+    let small = PoolConfig { block_size: 64, block_count: 1 };
+    for pools in [vec![huge; 3], vec![small; 9]] {
+        let partition = PartitionConfig { pools: &pools, extra_entries: 0 };
+        let config = GroupConfig {
+            name: "n",
+            partitions: &[partition],
+            workers: 1,
+            lanes: 0,
+            heads: 0,
+            ring_words: 0,
+            queues: 0,
+        };
+        assert!(Layout::compute(&config).is_err());
+    }
+}
+
+/// A dead process may leave anything in its journal: positions out of the ring, queues and lanes that are not.
+#[test]
+fn any_journal_is_swept() {
+    for op in 0..8u64 {
+        for detail in [0, 1, u64::MAX, 0xFFFF_FFFF, 3, 1 << 40, 1 << 48, 7 << 48 | 4] {
+            for named in [0, 1, u64::MAX >> 16, 5 << 24 | 5] {
+                let mut pipeline = Pipeline::new();
+                let part = pipeline.room.memory().private(0).unwrap();
+                part.journals[0].detail.store(detail, Ordering::Relaxed);
+                part.journals[0].operation.store(op << 56 | named, Ordering::Relaxed);
+                pipeline.sweep_all();
+            }
+        }
+    }
 }
 
 /// A message that a peer made impossible is skipped and counted, and the queue goes on.
