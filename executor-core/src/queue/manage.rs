@@ -8,7 +8,7 @@ use crate::abi::control::{LANES_MAX, MAX_QUEUES, QUEUE_NAME_MAX, QueueCtl, WAITE
 use crate::error::QueueError;
 use crate::owner::{QueueId, SlotId};
 use crate::pool::Worker;
-use crate::primitive::{AtomicU64, Ordering};
+use crate::primitive::{AtomicU64, Ordering, kill_point};
 use crate::queue::{LanePlace, QueueFlags, Rights, distance, state, try_lock, unlock};
 use crate::region::Memory;
 use crate::wake::WakeSet;
@@ -284,6 +284,7 @@ impl<'g> Memory<'g> {
         let place = LanePlace { slot: to.0, lane, ring };
         let word = ctl.lanes.get(index as usize).ok_or(QueueError::OverLimit)?;
         word.store(place.word(), Ordering::Release);
+        kill_point!("grant: place written");
         ctl.lane_count.store(index + 1, Ordering::Release);
         Ok(())
     }

@@ -161,14 +161,17 @@ fn grant() {
         stage.group.memory.grant_queue(&host.worker, id, VICTIM, Rights::MANAGE).unwrap();
         stage
     }
-    exhaust(Scene::new(
-        "grant",
-        stage,
-        |victim| {
-            let id = victim.producer.as_ref().unwrap().id();
-            let memory = victim.worker.memory;
-            let _ = memory.grant_queue(&victim.worker, id, PEER, Rights::WRITE);
-        },
-        receive_and_free,
-    ));
+    exhaust(Scene {
+        bound: 1,
+        ..Scene::new(
+            "grant",
+            stage,
+            |victim| {
+                let id = victim.producer.as_ref().unwrap().id();
+                let memory = victim.worker.memory;
+                let _ = memory.grant_queue(&victim.worker, id, PEER, Rights::WRITE);
+            },
+            receive,
+        )
+    });
 }
