@@ -66,16 +66,32 @@ impl Record {
 
 const INDEX_MASK: u64 = 0x00FF_FFFF;
 
+/// What an end of a lane writes into `detail` besides the position.
+#[inline]
+#[must_use]
+pub const fn place(queue: u32, lane: u32) -> u64 {
+    (queue as u64 & 0xFFFF) << 48 | (lane as u64 & 0xFF) << 40
+}
+
+/// What it writes into `operation` besides entry and block.
+#[inline]
+#[must_use]
+pub const fn action(op: Op, out: u32) -> u64 {
+    (op as u64) << 56 | (out as u64 & 0xFF) << 48
+}
+
 /// Opens the journal: from here on a sweep would find `record`.
 #[inline]
 pub fn open(journal: &Journal, record: &Record) {
-    let detail = u64::from(record.queue & 0xFFFF) << 48
-        | u64::from(record.lane & 0xFF) << 40
-        | u64::from(record.position);
-    let operation = u64::from(record.op as u8) << 56
-        | u64::from(record.out & 0xFF) << 48
-        | (u64::from(record.block) & INDEX_MASK) << 24
-        | (u64::from(record.entry) & INDEX_MASK);
+    let detail = place(record.queue, record.lane) | u64::from(record.position);
+    let entry = (u64::from(record.block) & INDEX_MASK) << 24 | u64::from(record.entry) & INDEX_MASK;
+    open_words(journal, action(record.op, record.out) | entry, detail);
+}
+
+/// As [`open`], of words made by [`action`] and [`place`]. The low 48 bits of `operation` are those of a ring
+/// word: block and entry.
+#[inline]
+pub(crate) fn open_words(journal: &Journal, operation: u64, detail: u64) {
     // SYNC: release, pairs with `read`: who sees the operation sees its detail.
     journal.detail.store(detail, Ordering::Relaxed);
     journal.operation.store(operation, Ordering::Release);

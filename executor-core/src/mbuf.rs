@@ -65,36 +65,42 @@ pub struct Marks(pub u32);
 impl Marks {
     /// Input port this entry was taken from.
     #[must_use]
+    #[inline]
     pub fn port(self) -> Option<u32> {
         (self.0 & 0xFF).checked_sub(1)
     }
 
     /// With this port.
     #[must_use]
+    #[inline]
     pub fn with_port(self, port: Option<u32>) -> Marks {
         Marks(self.0 & !0xFF | port.map_or(0, |p| (p + 1) & 0xFF))
     }
 
     /// Set of 64-byte head lines that may be non-zero; line 3 (`MsgInfo`) always counts as used.
     #[must_use]
+    #[inline]
     pub fn lines(self) -> u32 {
         self.0 >> 8 & 0xF
     }
 
     /// With these lines.
     #[must_use]
+    #[inline]
     pub fn with_lines(self, lines: u32) -> Marks {
         Marks(self.0 & !0xF00 | (lines & 0xF) << 8)
     }
 
     /// Mbufs behind this head.
     #[must_use]
+    #[inline]
     pub fn chained(self) -> u32 {
         self.0 >> 16 & 0xFF
     }
 
     /// With this number of mbufs behind this head.
     #[must_use]
+    #[inline]
     pub fn with_chained(self, count: u32) -> Marks {
         Marks(self.0 & !0xFF_0000 | (count & 0xFF) << 16)
     }
@@ -127,10 +133,12 @@ pub(crate) trait HeadWords {
         }
     }
 
+    #[inline]
     fn marks(&self) -> Marks {
         Marks(self.words().marks.load(Ordering::Relaxed))
     }
 
+    #[inline]
     fn set_marks(&self, marks: Marks) {
         self.words().marks.store(marks.0, Ordering::Relaxed);
     }

@@ -16,7 +16,7 @@ use crate::mbuf::{HeadWords, Mbuf};
 use crate::owner::{QueueId, WaiterId};
 use crate::pool::Worker;
 use crate::primitive::{AtomicU64, Ordering, fence, kill_point};
-use crate::queue::producer::{HeadCell, same_life, take};
+use crate::queue::producer::{HeadCell, Place, take};
 use crate::queue::{QueueFlags, Rights, advance, ring_parts, state, try_lock, turn, unlock};
 use crate::region::Memory;
 use crate::wake::WakeSet;
@@ -26,9 +26,21 @@ struct Lane<'g> {
     ctl: &'g LaneCtl,
     ring: &'g [AtomicU64],
     cell: HeadCell<'g>,
+    place: Place<'g>,
     head: u32,
     producer: u32,
     live: bool,
+}
+
+impl Lane<'_> {
+    /// The ring word of this lane's next message.
+    #[inline]
+    fn look(&self, depth: u32) -> Option<u64> {
+        let slot = if self.head < depth { self.head } else { self.head - depth };
+        // SYNC: acquire, pairs with the ring word store of `Producer::enqueue`.
+        let word = self.ring.get(slot as usize)?.load(Ordering::Acquire);
+        (word & super::TURN == turn(self.head, depth) && self.live).then_some(word)
+    }
 }
 
 /// What stands at the front of a queue.
@@ -48,6 +60,7 @@ pub struct Consumer<'g> {
     generation: u32,
     depth: u32,
     locked: bool,
+    all_live: bool,
     lanes: Vec<Lane<'g>, MAX_LANES>,
     next: usize,
 }
@@ -69,7 +82,16 @@ impl<'g> Consumer<'g> {
         }
         let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
         let generation = ctl.generation.load(Ordering::Acquire);
-        let mut end = Consumer { id, ctl, generation, depth, locked, lanes: Vec::new(), next: 0 };
+        let mut end = Consumer {
+            id,
+            ctl,
+            generation,
+            depth,
+            locked,
+            all_live: false,
+            lanes: Vec::new(),
+            next: 0,
+        };
         end.refresh(&worker.memory);
         Ok(end)
     }
@@ -87,6 +109,7 @@ impl<'g> Consumer<'g> {
     }
 
     /// Takes in lanes that were granted since, and lanes whose producer opened them.
+    #[cold]
     fn refresh(&mut self, memory: &Memory<'g>) {
         for (index, place) in self.ctl.lane_places() {
             if index as usize >= self.lanes.len() {
@@ -99,7 +122,9 @@ impl<'g> Consumer<'g> {
                     generation.store(self.generation, Ordering::Release);
                 }
                 let head = cell.load(self.generation, self.depth);
-                let lane = Lane { ctl, ring, cell, head, producer: place.slot, live: false };
+                let producer = place.slot;
+                let place = Place::new(self.id, index, cell.head);
+                let lane = Lane { ctl, ring, cell, place, head, producer, live: false };
                 if self.lanes.push(lane).is_err() {
                     break;
                 }
@@ -109,30 +134,21 @@ impl<'g> Consumer<'g> {
             // SYNC: acquire, pairs with `Producer::open`: the ring is zeroed before it is live (Q1).
             lane.live = lane.ctl.generation.load(Ordering::Acquire) == self.generation;
         }
+        self.all_live = self.lanes.iter().all(|lane| lane.live);
     }
 
     /// The lane with the next message, in round-robin order.
     #[inline]
     fn front(&mut self) -> Option<(usize, u64)> {
-        let count = self.lanes.len();
-        for step in 0..count {
-            let at =
-                if self.next + step < count { self.next + step } else { self.next + step - count };
-            let lane = self.lanes.get_mut(at)?;
-            if self.locked {
+        if self.locked {
+            for lane in &mut self.lanes {
                 lane.head = lane.cell.load(self.generation, self.depth);
             }
-            if !lane.live {
-                continue;
-            }
-            let slot = if lane.head < self.depth { lane.head } else { lane.head - self.depth };
-            // SYNC: acquire, pairs with the ring word store of `Producer::enqueue`.
-            let word = lane.ring.get(slot as usize)?.load(Ordering::Acquire);
-            if word & super::TURN == turn(lane.head, self.depth) {
-                return Some((at, word));
-            }
         }
-        None
+        let depth = self.depth;
+        let (before, after) = self.lanes.split_at_checked(self.next)?;
+        let in_turn = (self.next..).zip(after).chain((0..).zip(before));
+        in_turn.filter_map(|(at, lane)| Some((at, lane.look(depth)?))).next()
     }
 
     /// True when a dequeue would find a message now: one load a lane.
@@ -150,8 +166,7 @@ impl<'g> Consumer<'g> {
 
     #[inline]
     fn knows_all_lanes(&self) -> bool {
-        let lanes = self.ctl.lane_count.load(Ordering::Relaxed) as usize;
-        lanes == self.lanes.len() && self.lanes.iter().all(|lane| lane.live)
+        self.all_live && self.ctl.lane_count.load(Ordering::Relaxed) as usize == self.lanes.len()
     }
 
     /// Moves the next message out. On success the caller rings the returned waiters (a producer that
@@ -185,9 +200,8 @@ impl<'g> Consumer<'g> {
         worker: &mut Worker<'g>,
         mark: (Option<u32>, u64),
     ) -> Result<(Mbuf, WakeSet), DequeueError> {
-        if self.ctl.generation.load(Ordering::Relaxed) != self.generation
-            || self.ctl.state.load(Ordering::Relaxed) != state::ACTIVE
-        {
+        // A destroyed queue has another generation.
+        if self.ctl.generation.load(Ordering::Relaxed) != self.generation {
             return Err(DequeueError::NotPermitted);
         }
         if self.locked {
@@ -219,37 +233,30 @@ impl<'g> Consumer<'g> {
                 self.front().ok_or(DequeueError::Empty)?
             }
         };
-        let (entry, block, generation) = ring_parts(word);
+        let count = self.lanes.len();
         let lane = self.lanes.get_mut(at).ok_or(DequeueError::Fault)?;
-        let index = u32::try_from(at).unwrap_or(u32::MAX);
-        let cell = lane.cell.head;
-        let taken = if same_life(&worker.memory, entry, generation) {
-            take(worker, self.id, index, lane.head, entry, block, self.depth, mark, || cell)
-        } else {
-            None
-        };
+        let taken = take(worker, &lane.place, word, lane.head, self.depth, mark);
         lane.head = advance(lane.head, self.depth);
-        self.next = if at + 1 < self.lanes.len() { at + 1 } else { 0 };
+        self.next = if at + 1 < count { at + 1 } else { 0 };
         let Some(mbuf) = taken else {
-            cell.store(self.lanes.get(at).map_or(0, |l| l.head), Ordering::Release);
+            lane.cell.head.store(lane.head, Ordering::Release);
             self.ctl.faults.fetch_add(1, Ordering::Relaxed);
             return Err(DequeueError::Fault);
         };
+        // SYNC: SeqCst fence, pairs with `wake::recheck`: the head before `full_waiting`.
+        fence(Ordering::SeqCst);
         let mut wakes = WakeSet::NONE;
-        self.wake_producer(&worker.memory, index, &mut wakes);
+        if self.ctl.full_waiting.load(Ordering::Relaxed) & 1 << at != 0 {
+            self.wake_producer(&worker.memory, at, &mut wakes);
+        }
         Ok((mbuf, wakes))
     }
 
-    #[inline]
-    fn wake_producer(&self, memory: &Memory<'g>, lane: u32, wakes: &mut WakeSet) {
-        // SYNC: SeqCst fence, pairs with `wake::recheck`: the head before `full_waiting`.
-        fence(Ordering::SeqCst);
-        if self.ctl.full_waiting.load(Ordering::Relaxed) & 1 << lane == 0 {
-            return;
-        }
+    #[cold]
+    fn wake_producer(&self, memory: &Memory<'g>, lane: usize, wakes: &mut WakeSet) {
         self.ctl.full_waiting.fetch_and(!(1 << lane), Ordering::AcqRel);
         kill_point!("full waiter taken");
-        let Some(producer) = self.lanes.get(lane as usize).map(|l| l.producer) else { return };
+        let Some(producer) = self.lanes.get(lane).map(|l| l.producer) else { return };
         for index in 0..WAITERS {
             let id = WaiterId(producer * WAITERS + index);
             if memory.waiter(id).is_some_and(Memory::unpark) {

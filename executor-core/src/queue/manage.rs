@@ -47,7 +47,7 @@ pub struct QueueInfo {
     pub dequeued: u64,
     /// Waits for room.
     pub full_waits: u64,
-    /// Most messages ever queued in one lane.
+    /// Most messages queued in one lane: exact when it was full, else as seen once in `depth` messages.
     pub high_water: u32,
     /// Dropped by overwrite or reset.
     pub drops: u64,

@@ -130,6 +130,9 @@ pub(crate) const fn ring_word(entry: u32, block: u32, generation: u32, turn: u64
     turn | ((generation & GENERATION_MASK) as u64) << 48 | (block as u64) << 24 | entry as u64
 }
 
+/// Entry and block of a ring word, as they stand in a journal.
+pub(crate) const RING_ENTRY_MASK: u64 = 0xFFFF_FFFF_FFFF;
+
 /// Entry and block of a ring word.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "fields are cut out of the word")]

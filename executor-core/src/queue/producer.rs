@@ -10,14 +10,14 @@
 
 use crate::abi::control::{LaneCtl, QueueCtl, WAITERS};
 use crate::error::{EnqueueError, QueueError};
-use crate::journal::{self, Op, Record};
+use crate::journal::{self, Op};
 use crate::mbuf::{HeadWords, Mbuf};
 use crate::owner::{Owner, QueueId, WaiterId};
 use crate::pool::Worker;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence, kill_point};
 use crate::queue::{
-    GENERATION_MASK, LanePlace, QueueFlags, Rights, advance, distance, ring_parts, ring_word,
-    state, try_lock, turn, unlock,
+    GENERATION_MASK, LanePlace, QueueFlags, RING_ENTRY_MASK, Rights, advance, distance, ring_parts,
+    ring_word, state, try_lock, turn, unlock,
 };
 use crate::region::Memory;
 use crate::wake::WakeSet;
@@ -43,11 +43,20 @@ pub struct Producer<'g> {
     heads: HeadCell<'g>,
     depth: u32,
     tail: u32,
-    seen_head: u32,
+    /// Free places as known; the consumer may have made more.
+    room: u32,
     consumer: WaiterId,
     ready_mask: u64,
     flags: QueueFlags,
-    out: u32,
+    /// The wake set's readers are several.
+    many: bool,
+    /// Bit of `SlotCtl::committed`, 0 when this end is no output.
+    committed: u64,
+    /// Owner word of entries in this lane.
+    owner: u64,
+    /// What the journal says of this end.
+    action: u64,
+    detail: u64,
 }
 
 /// Where a lane's head is and which generation makes it valid.
@@ -138,11 +147,15 @@ impl<'g> Producer<'g> {
             heads,
             depth,
             tail: if tail < 2 * depth { tail } else { 0 },
-            seen_head: heads.load(generation, depth),
+            room: 0,
             consumer: WaiterId(consumer.saturating_mul(WAITERS).saturating_add(index)),
             ready_mask: 1 << (ctl.ready_bit.load(Ordering::Relaxed) & 63),
             flags: ctl.queue_flags(),
-            out: out.map_or(0, |n| (n + 1).min(255)),
+            many: ctl.queue_flags().intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE),
+            committed: out.and_then(|n| 1u64.checked_shl(n)).unwrap_or(0),
+            owner: Owner::Queue { queue: id.0, lane: lane_index }.word(),
+            action: journal::action(Op::Enqueue, out.map_or(0, |n| (n + 1).min(255))),
+            detail: journal::place(id.0, lane_index),
         })
     }
 
@@ -165,12 +178,22 @@ impl<'g> Producer<'g> {
     }
 
     /// True when an enqueue would find room now.
+    #[inline]
     pub fn has_room(&mut self) -> bool {
-        if distance(self.seen_head, self.tail, self.depth) < self.depth {
-            return true;
+        self.room != 0 || self.looks_again()
+    }
+
+    /// Reads the consumer's head. The level seen here, once in `depth` messages and whenever the lane is
+    /// full, is what the high-water mark knows.
+    #[cold]
+    fn looks_again(&mut self) -> bool {
+        let head = self.heads.load(self.generation, self.depth);
+        let level = distance(head, self.tail, self.depth).min(self.depth);
+        if level > self.lane.high_water.load(Ordering::Relaxed) {
+            self.lane.high_water.store(level, Ordering::Relaxed);
         }
-        self.seen_head = self.heads.load(self.generation, self.depth);
-        distance(self.seen_head, self.tail, self.depth) < self.depth
+        self.room = self.depth - level;
+        self.room != 0
     }
 
     /// Registers for room: the consumer's next dequeue from this lane rings a waiter of this slot.
@@ -192,10 +215,10 @@ impl<'g> Producer<'g> {
     ///
     /// # Errors
     /// [`Rejected`] gives the mbuf back: full, destroyed, or locked by another process.
+    #[inline]
     pub fn enqueue(&mut self, worker: &mut Worker<'g>, mbuf: Mbuf) -> Result<WakeSet, Rejected> {
-        if self.ctl.state.load(Ordering::Relaxed) != state::ACTIVE
-            || self.ctl.generation.load(Ordering::Relaxed) != self.generation
-        {
+        // A destroyed queue has another generation.
+        if self.ctl.generation.load(Ordering::Relaxed) != self.generation {
             return Err(Rejected { mbuf, reason: EnqueueError::NotPermitted });
         }
         let mut wakes = WakeSet::NONE;
@@ -214,56 +237,39 @@ impl<'g> Producer<'g> {
         let Some(slot) = self.ring.get(at as usize) else {
             return Err(Rejected { mbuf, reason: EnqueueError::Fault });
         };
-        journal::open(worker.journal, &self.record(&mbuf));
-        let owner = Owner::Queue { queue: self.id.0, lane: self.lane_index };
-        entry.owner.store(owner.word(), Ordering::Release);
-        kill_point!("enqueue: owner");
         let generation = entry.generation.load(Ordering::Relaxed);
         let word = ring_word(mbuf.entry, mbuf.block, generation, turn(self.tail, self.depth));
+        let operation = self.action | word & RING_ENTRY_MASK;
+        journal::open_words(worker.journal, operation, self.detail | u64::from(self.tail));
+        entry.owner.store(self.owner, Ordering::Release);
+        kill_point!("enqueue: owner");
         // SYNC: release, pairs with `Consumer::front`: head and payload before the word. The commit (Q2).
         slot.store(word, Ordering::Release);
         kill_point!("enqueue: ring word");
         self.tail = advance(self.tail, self.depth);
+        self.room = self.room.saturating_sub(1);
         self.lane.tail.store(self.tail, Ordering::Release);
         kill_point!("enqueue: tail");
         bump(&self.lane.enqueued);
-        if let Some(out) = self.out.checked_sub(1) {
+        if self.committed != 0 {
             // Before the journal closes: a sweep sets the bit when we vanish in between.
             let committed = &worker.private.ctl.committed;
-            let bit = 1u64.checked_shl(out).unwrap_or(0);
-            committed.store(committed.load(Ordering::Relaxed) | bit, Ordering::Release);
+            committed.store(committed.load(Ordering::Relaxed) | self.committed, Ordering::Release);
             kill_point!("enqueue: destination");
         }
         journal::close(worker.journal);
-        self.note_level();
+        if self.room == 0 {
+            self.looks_again();
+        }
         self.wake_consumer(&worker.memory, &mut wakes);
         Ok(wakes)
-    }
-
-    fn record(&self, mbuf: &Mbuf) -> Record {
-        Record {
-            op: Op::Enqueue,
-            out: self.out,
-            entry: mbuf.entry,
-            block: mbuf.block,
-            queue: self.id.0,
-            lane: self.lane_index,
-            position: self.tail,
-        }
-    }
-
-    fn note_level(&self) {
-        let level = distance(self.seen_head, self.tail, self.depth);
-        if level > self.lane.high_water.load(Ordering::Relaxed) {
-            self.lane.high_water.store(level, Ordering::Relaxed);
-        }
     }
 
     #[inline]
     fn wake_consumer(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
         // SYNC: SeqCst fence, pairs with `wake::recheck`: the ring word before `ready` and `parked`.
         fence(Ordering::SeqCst);
-        if self.flags.intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE) {
+        if self.many {
             self.wake_readers(memory, wakes);
         } else {
             self.wake_one(memory, self.consumer, wakes);
@@ -271,6 +277,7 @@ impl<'g> Producer<'g> {
     }
 
     /// A shared end: whoever may read could be the one that sleeps.
+    #[cold]
     fn wake_readers(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
         let mut readers = self.ctl.read.load(Ordering::Acquire);
         let index = self.consumer.0 % WAITERS;
@@ -294,6 +301,7 @@ impl<'g> Producer<'g> {
     }
 
     /// Overwriting: drops the oldest message of this lane, under the queue's lock.
+    #[cold]
     fn drop_oldest(
         &mut self,
         worker: &mut Worker<'g>,
@@ -306,18 +314,8 @@ impl<'g> Producer<'g> {
         if distance(head, self.tail, self.depth) >= self.depth {
             let at = if head < self.depth { head } else { head - self.depth };
             let word = self.ring.get(at as usize).map_or(0, |w| w.load(Ordering::Acquire));
-            let (entry, block, _) = ring_parts(word);
-            let taken = take(
-                worker,
-                self.id,
-                self.lane_index,
-                head,
-                entry,
-                block,
-                self.depth,
-                (None, 0),
-                || self.heads.head,
-            );
+            let place = Place::new(self.id, self.lane_index, self.heads.head);
+            let taken = take(worker, &place, word, head, self.depth, (None, 0));
             if let Some(mbuf) = taken {
                 let info = worker.of(&mbuf).msg_info();
                 self.ctl.count_drop(info.trans_id);
@@ -327,7 +325,7 @@ impl<'g> Producer<'g> {
                 self.heads.head.store(advance(head, self.depth), Ordering::Release);
             }
         }
-        self.seen_head = self.heads.load(self.generation, self.depth);
+        self.looks_again();
         unlock(&self.ctl.lock);
         Ok(())
     }
@@ -339,54 +337,56 @@ pub(crate) fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
+/// One consumer end of a lane, as [`take`] needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'g> {
+    /// Owner word of entries in this lane.
+    pub(crate) owner: u64,
+    /// What the journal says of this lane.
+    pub(crate) detail: u64,
+    /// The head.
+    pub(crate) cell: &'g AtomicU32,
+}
+
+impl<'g> Place<'g> {
+    pub(crate) fn new(queue: QueueId, lane: u32, cell: &'g AtomicU32) -> Self {
+        let owner = Owner::Queue { queue: queue.0, lane }.word();
+        Place { owner, detail: journal::place(queue.0, lane), cell }
+    }
+}
+
 /// Moves the entry at `head` from the queue to the worker and commits by advancing the head; `None` when
-/// the claim is impossible (the caller then skips it). `mark` replaces the input mark that the previous
+/// the ring word is impossible (the caller then skips it). `mark` replaces the input mark that the previous
 /// holder left, before the commit: a sweep trusts the marks of whatever the dead process held.
 #[inline]
-#[allow(clippy::too_many_arguments, reason = "the place of one message")]
 pub(crate) fn take<'g>(
-    worker: &mut Worker<'g>,
-    queue: QueueId,
-    lane: u32,
+    worker: &Worker<'g>,
+    place: &Place<'g>,
+    word: u64,
     head: u32,
-    entry_index: u32,
-    block: u32,
     depth: u32,
     mark: (Option<u32>, u64),
-    cell: impl Fn() -> &'g AtomicU32,
 ) -> Option<Mbuf> {
+    let (entry_index, block, generation) = ring_parts(word);
     let entry = worker.memory.entries.get(entry_index as usize)?;
-    let owner = Owner::Queue { queue: queue.0, lane }.word();
-    worker.memory.block_span(block)?;
-    if entry.owner.load(Ordering::Acquire) != owner || entry.block() != block {
+    let is_block = worker.memory.blocks.get(block as usize)?.size != 0;
+    // The word's generation must be that of the entry's present life.
+    if !is_block
+        || entry.owner.load(Ordering::Acquire) != place.owner
+        || entry.block() != block
+        || entry.generation.load(Ordering::Relaxed) & GENERATION_MASK != generation
+    {
         return None;
     }
-    let record = Record {
-        op: Op::Dequeue,
-        out: 0,
-        entry: entry_index,
-        block,
-        queue: queue.0,
-        lane,
-        position: head,
-    };
-    journal::open(worker.journal, &record);
+    let operation = journal::action(Op::Dequeue, 0) | word & RING_ENTRY_MASK;
+    journal::open_words(worker.journal, operation, place.detail | u64::from(head));
     entry.owner.store(worker.tag, Ordering::Release);
     kill_point!("dequeue: owner");
     entry.set.store(mark.1, Ordering::Relaxed);
     entry.set_marks(entry.marks().with_port(mark.0));
     // SYNC: release, pairs with `HeadCell::load`: our read of the ring word is done. The commit (Q2).
-    cell().store(advance(head, depth), Ordering::Release);
+    place.cell.store(advance(head, depth), Ordering::Release);
     kill_point!("dequeue: head");
     journal::close(worker.journal);
     Some(Mbuf::from_parts(entry_index, block))
-}
-
-/// True when the ring word names the entry's present life.
-#[inline]
-pub(crate) fn same_life(memory: &Memory<'_>, entry: u32, generation: u32) -> bool {
-    memory
-        .entries
-        .get(entry as usize)
-        .is_some_and(|e| e.generation.load(Ordering::Relaxed) & GENERATION_MASK == generation)
 }
