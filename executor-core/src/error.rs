@@ -2,8 +2,8 @@
 //!
 //! A [`Code`] travels in `MsgInfo.ret_code`, in executor responses and out of the host API. It is a
 //! newtype with constants and never an enum, so a value that a peer invented is still a value.
-//! Numbers without the prefix `OWN` come from the specifications; ours start at [`Code::OWN_FIRST`].
-//! `docs/codes.md` lists all of them with what to do.
+//! Numbers without the prefix `OWN` come from the specifications; ours start at
+//! [`Code::OWN_FIRST`]. `docs/codes.md` lists all of them with what to do.
 
 use core::fmt;
 

@@ -1,8 +1,9 @@
 //! Memory group: format a new control segment, attach to one, and read what is in it.
 //!
-//! *Creator*: maps an empty segment of [`Layout::control_len`] bytes, calls [`format`], seals the sizes and
-//! shares the descriptors. *Everybody*: maps it and calls [`Group::attach`], which trusts nothing: the
-//! header is copied once and checked, the layout recomputed and compared by hash, the tables checked.
+//! *Creator*: maps an empty segment of [`Layout::control_len`] bytes, calls [`format`], seals the
+//! sizes and shares the descriptors. *Everybody*: maps it and calls [`Group::attach`], which trusts
+//! nothing: the header is copied once and checked, the layout recomputed and compared by hash, the
+//! tables checked.
 //!
 //! | killed while | state seen | repaired by |
 //! |---|---|---|
@@ -207,7 +208,8 @@ fn ends_by(offset: u64, len: u64, end: u64) -> bool {
 }
 
 impl<'g> Group<'g> {
-    /// Attaches to a mapped control segment of `control_len` bytes and its arena of `arena_len` bytes.
+    /// Attaches to a mapped control segment of `control_len` bytes and its arena of `arena_len`
+    /// bytes.
     ///
     /// # Errors
     /// [`AttachError`]: truncated, garbage, another version, other sizes, or tables out of range.
@@ -215,7 +217,8 @@ impl<'g> Group<'g> {
     /// # Safety
     /// - both ranges are mapped readable for `'g`, page-aligned, and shared memory;
     /// - the header section is not written by anybody any more;
-    /// - a worker is only made for a slot whose private part (and the shared section) is mapped writable.
+    /// - a worker is only made for a slot whose private part (and the shared section) is mapped
+    ///   writable.
     #[cfg(not(loom))]
     pub unsafe fn attach(
         control: NonNull<u8>,
@@ -232,7 +235,8 @@ impl<'g> Group<'g> {
         if arena_len < layout.arena_len {
             return Err(AttachError::Truncated);
         }
-        // SAFETY: the layout fits the mapping (checked above); the rest is the caller's promise; R3 follows.
+        // SAFETY: the layout fits the mapping (checked above); the rest is the caller's promise; R3
+        // follows.
         let memory = unsafe { Memory::view(control, layout, arena) };
         let group = Group { memory };
         if group.tables_are_sound() { Ok(group) } else { Err(AttachError::Layout) }

@@ -1,7 +1,8 @@
 //! Inspection: who holds which mbuf, which ids are alive, what a dead process left. Reads only.
 //!
-//! A reading is a snapshot of a moving thing: each entry by itself is consistent, the whole is not. Ids that
-//! move during a scan can be missed, so "nobody carries it" is only believed after several scans.
+//! A reading is a snapshot of a moving thing: each entry by itself is consistent, the whole is not.
+//! Ids that move during a scan can be missed, so "nobody carries it" is only believed after several
+//! scans.
 
 use crate::abi::MsgInfo;
 use crate::group::Group;

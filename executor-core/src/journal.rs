@@ -4,8 +4,8 @@
 //! operation 63 op 56|55 out 48|47 block 24|23 entry 0        detail 63 queue 48|47 lane 40|31 position 0
 //! ```
 //! `detail` is stored first, `operation` last (release); clearing stores operation 0. A worker that
-//! vanishes therefore leaves either no operation or a complete one. Cost: two stores and one to clear,
-//! all to a line that only this worker writes.
+//! vanishes therefore leaves either no operation or a complete one. Cost: two stores and one to
+//! clear, all to a line that only this worker writes.
 //!
 //! | op | named | a sweep of the dead worker |
 //! |---|---|---|
@@ -88,8 +88,8 @@ pub fn open(journal: &Journal, record: &Record) {
     open_words(journal, action(record.op, record.out) | entry, detail);
 }
 
-/// As [`open`], of words made by [`action`] and [`place`]. The low 48 bits of `operation` are those of a ring
-/// word: block and entry.
+/// As [`open`], of words made by [`action`] and [`place`]. The low 48 bits of `operation` are those
+/// of a ring word: block and entry.
 #[inline]
 pub(crate) fn open_words(journal: &Journal, operation: u64, detail: u64) {
     // SYNC: release, pairs with `read`: who sees the operation sees its detail.

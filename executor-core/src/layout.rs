@@ -1,8 +1,8 @@
 //! Sizes and offsets of a control segment and its arena, computed from a [`GroupConfig`].
 //!
-//! Run-time numbers, not constants: a group is as large as its plan says. Creator and attacher compute
-//! the same [`Layout`] from the same counts; [`Layout::hash`] differs whenever a count, the ABI version
-//! or the size of a struct differs, and attach refuses the segment.
+//! Run-time numbers, not constants: a group is as large as its plan says. Creator and attacher
+//! compute the same [`Layout`] from the same counts; [`Layout::hash`] differs whenever a count, the
+//! ABI version or the size of a struct differs, and attach refuses the segment.
 
 use crate::abi::ABI_VERSION;
 use crate::abi::control::{
@@ -65,7 +65,8 @@ pub enum ConfigError {
     Name,
     /// No slot or more than 64.
     Slots(usize),
-    /// Workers not 1..=256, queues above 8192, more than 8 pools in a partition, or another count above 2^20.
+    /// Workers not 1..=256, queues above 8192, more than 8 pools in a partition, or another count
+    /// above 2^20.
     Count(&'static str, u32),
     /// A block size is 0, above 4 GiB, or the pools are not sorted by size.
     BlockSize(u64),

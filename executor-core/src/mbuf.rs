@@ -1,10 +1,12 @@
 //! The mbuf handle and everything that reads or writes one mbuf.
 //!
-//! An [`Mbuf`] is the right to one entry: it can't be cloned, is consumed by `enqueue` and `free`, and has
-//! no `Drop` (giving it back needs a worker). Its head is 32 relaxed words; its payload is a checked span.
+//! An [`Mbuf`] is the right to one entry: it can't be cloned, is consumed by `enqueue` and `free`,
+//! and has no `Drop` (giving it back needs a worker). Its head is 32 relaxed words; its payload is
+//! a checked span.
 //!
-//! Invariants: M1 who holds an `Mbuf` is named by the entry's owner word. M2 a block is written only by
-//! its own slot and only while one entry refers to it. M3 a head line that `Marks` does not list is zero.
+//! Invariants: M1 who holds an `Mbuf` is named by the entry's owner word. M2 a block is written
+//! only by its own slot and only while one entry refers to it. M3 a head line that `Marks` does not
+//! list is zero.
 
 use crate::abi::MsgInfo;
 use crate::abi::control::Entry;
@@ -51,8 +53,8 @@ impl Mbuf {
         self.entry
     }
 
-    /// Takes the handle back. The caller got `entry` from [`Mbuf::into_entry`] and still owns it: checked by
-    /// [`crate::pool::Worker::reclaim`].
+    /// Takes the handle back. The caller got `entry` from [`Mbuf::into_entry`] and still owns it:
+    /// checked by [`crate::pool::Worker::reclaim`].
     pub(crate) fn from_parts(entry: u32, block: u32) -> Mbuf {
         Mbuf { entry, block }
     }
@@ -218,7 +220,8 @@ impl MbufRef<'_> {
         self.set_msg_info(&info);
     }
 
-    /// The 32 words of the head, for callers that need other fields; [`MbufRef::write_head`] writes them.
+    /// The 32 words of the head, for callers that need other fields; [`MbufRef::write_head`] writes
+    /// them.
     #[must_use]
     pub fn head_word(&self, index: usize) -> u64 {
         self.entry.head.get(index).map_or(0, |word| word.load(Ordering::Relaxed))
@@ -294,8 +297,9 @@ impl MbufRef<'_> {
         self.entry.buffer_size.load(Ordering::Relaxed).min(self.span.len)
     }
 
-    /// The whole block: first byte and capacity. Reading bytes behind `data_len` gives leftovers; writing is
-    /// allowed to the block's own slot while one entry refers to it (M2), and faults elsewhere.
+    /// The whole block: first byte and capacity. Reading bytes behind `data_len` gives leftovers;
+    /// writing is allowed to the block's own slot while one entry refers to it (M2), and faults
+    /// elsewhere.
     #[must_use]
     #[inline]
     pub fn span(&self) -> BlockSpan {

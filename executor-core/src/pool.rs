@@ -1,14 +1,15 @@
 //! Allocation, reference copies, chains and freeing: the verbs of a worker on its own partition.
 //!
-//! Entry `i < block_count` of a slot is the *primary entry* of block `i`; its metadata line also holds the
-//! block's reference count. Extra entries carry `copy_ref`s of any block. There is no free list: free is
-//! `owner == 0` (and for a block `count == 0`), found from a private cursor.
+//! Entry `i < block_count` of a slot is the *primary entry* of block `i`; its metadata line also
+//! holds the block's reference count. Extra entries carry `copy_ref`s of any block. There is no
+//! free list: free is `owner == 0` (and for a block `count == 0`), found from a private cursor.
 //!
-//! Invariants: P1 a block's count goes up before a new entry refers to it, an entry dies before the count
-//! goes down: count >= entries. P2 only the slot that owns an entry makes it live; anybody who holds it
-//! frees it. P3 a block's count leaves 0 only by its own slot, and reaches it only by the last holder or by
-//! a sweep. Errors can only leak, and a sweep finds leaks. P4 an entry names a block only while it counts as a
-//! reference to it, or while its worker's journal names that block.
+//! Invariants: P1 a block's count goes up before a new entry refers to it, an entry dies before the
+//! count goes down: count >= entries. P2 only the slot that owns an entry makes it live; anybody
+//! who holds it frees it. P3 a block's count leaves 0 only by its own slot, and reaches it only by
+//! the last holder or by a sweep. Errors can only leak, and a sweep finds leaks. P4 an entry names
+//! a block only while it counts as a reference to it, or while its worker's journal names that
+//! block.
 //!
 //! | killed after | state seen | repaired by |
 //! |---|---|---|
@@ -103,7 +104,8 @@ impl<'g> Worker<'g> {
         SlotId(self.slot)
     }
 
-    /// Access to an mbuf this worker holds. A handle of another group gives an empty dummy of entry 0.
+    /// Access to an mbuf this worker holds. A handle of another group gives an empty dummy of entry
+    /// 0.
     #[must_use]
     #[inline]
     pub fn of(&self, mbuf: &Mbuf) -> MbufRef<'g> {
@@ -144,7 +146,8 @@ impl<'g> Worker<'g> {
                 continue;
             }
             if claim(self.journal, self.tag, &Record::of(Op::Alloc, block, block), entry) {
-                // A thread of this slot may have freed the primary while a copy lives: look again (P1).
+                // A thread of this slot may have freed the primary while a copy lives: look again
+                // (P1).
                 let word = entry.count.load(Ordering::Acquire);
                 if references(word) == 0 {
                     entry.count.store(word.wrapping_add(COUNT_VERSION | 1), Ordering::Release);
@@ -232,7 +235,8 @@ impl<'g> Worker<'g> {
         Err(AllocError::Exhausted)
     }
 
-    /// Gives `mbuf` (and its chain) back. Never fails, never waits. The caller rings the returned waiters.
+    /// Gives `mbuf` (and its chain) back. Never fails, never waits. The caller rings the returned
+    /// waiters.
     pub fn free(&mut self, mbuf: Mbuf) -> WakeSet {
         let mut wakes = WakeSet::NONE;
         let Some(entry) = self.memory.entries.get(mbuf.entry as usize) else { return wakes };
@@ -288,7 +292,8 @@ impl<'g> Worker<'g> {
         }
     }
 
-    /// Appends `member` to the chain of `head`; both must be held, `member` must not be a chain itself.
+    /// Appends `member` to the chain of `head`; both must be held, `member` must not be a chain
+    /// itself.
     ///
     /// # Errors
     /// `(member, Invalid)` hands the member back: the chain has 128 mbufs, or `member` is a chain.
@@ -335,8 +340,8 @@ impl<'g> Worker<'g> {
         self.memory.mbuf(&Mbuf::from_parts(at, block))
     }
 
-    /// True when this mbuf is the only one over its block and the block lies in this worker's partition:
-    /// then (and only then) the payload may be rewritten in place (M2).
+    /// True when this mbuf is the only one over its block and the block lies in this worker's
+    /// partition: then (and only then) the payload may be rewritten in place (M2).
     #[must_use]
     pub fn is_sole_owner(&self, mbuf: &Mbuf) -> bool {
         let home = self.memory.blocks.get(mbuf.block as usize).is_some_and(|b| b.slot == self.slot);

@@ -1,4 +1,5 @@
-//! Atomics shim: `core` normally, loom's under `cfg(loom)`. Nothing else in this crate names an atomic.
+//! Atomics shim: `core` normally, loom's under `cfg(loom)`. Nothing else in this crate names an
+//! atomic.
 //!
 //! Not a place for algorithms. [`kill_point!`] marks every store that another process could see as
 //! the last act of a participant; it is empty except under loom, where the model vanishes there.
@@ -16,9 +17,10 @@ pub use modelled::{AtomicU32, AtomicU64, contended};
 mod modelled {
     //! Loom's atomics, each with a second one that every load touches.
     //!
-    //! WHY: loom remembers only the last access to an object. "A loads, B loads, B stores" is compared as B
-    //! with itself, and the order in which B comes first is never tried. The touch makes the two loads
-    //! depend on each other, which brings that order back; it is relaxed and orders no memory.
+    //! WHY: loom remembers only the last access to an object. "A loads, B loads, B stores" is
+    //! compared as B with itself, and the order in which B comes first is never tried. The
+    //! touch makes the two loads depend on each other, which brings that order back; it is
+    //! relaxed and orders no memory.
     extern crate std;
 
     use core::cell::Cell;
@@ -28,7 +30,8 @@ mod modelled {
         static CONTENDED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Says whether several threads of the model run now; while one runs alone, touches are left out.
+    /// Says whether several threads of the model run now; while one runs alone, touches are left
+    /// out.
     pub fn contended(on: bool) {
         CONTENDED.with(|cell| cell.set(on));
     }
@@ -102,7 +105,8 @@ pub fn spin_hint() {
     loom::thread::yield_now();
 }
 
-/// Brings the line at `address` into this core for writing, where the CPU has an instruction for it.
+/// Brings the line at `address` into this core for writing, where the CPU has an instruction for
+/// it.
 #[inline]
 pub(crate) fn prefetch_write(word: &AtomicU64) {
     #[cfg(all(not(loom), target_arch = "x86_64"))]

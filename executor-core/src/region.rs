@@ -1,15 +1,16 @@
-//! The control segment and the arena as typed references: the one place that turns bytes into words.
+//! The control segment and the arena as typed references: the one place that turns bytes into
+//! words.
 //!
-//! A [`Memory`] is `Copy` and hands out references to atomics, which are sound over memory that other
-//! processes write. It never hands out `&T` to plain bytes a peer may write; payload leaves as
-//! `(pointer, length)` that was checked against the read-only block table.
+//! A [`Memory`] is `Copy` and hands out references to atomics, which are sound over memory that
+//! other processes write. It never hands out `&T` to plain bytes a peer may write; payload leaves
+//! as `(pointer, length)` that was checked against the read-only block table.
 //!
-//! Under `cfg(loom)` the same accessors run over a leaked heap structure, so that the models execute
-//! the very code of the product.
+//! Under `cfg(loom)` the same accessors run over a leaked heap structure, so that the models
+//! execute the very code of the product.
 //!
-//! Invariants: R1 every table lies inside the segment (checked once, in `attach`). R2 header, tables and
-//! counts were written before the segment was shared and are mapped read-only. R3 `BlockDesc` names bytes
-//! inside the arena (checked once, in `attach`).
+//! Invariants: R1 every table lies inside the segment (checked once, in `attach`). R2 header,
+//! tables and counts were written before the segment was shared and are mapped read-only. R3
+//! `BlockDesc` names bytes inside the arena (checked once, in `attach`).
 #![allow(unsafe_code, reason = "turns mapped bytes into references; see R1 to R3")]
 
 use core::ptr::NonNull;
@@ -78,7 +79,8 @@ struct Arena {
     len: u64,
 }
 
-// SAFETY: the pointer is only handed out as a checked span; the mapping outlives 'g and is shared memory.
+// SAFETY: the pointer is only handed out as a checked span; the mapping outlives 'g and is shared
+// memory.
 unsafe impl Send for Memory<'_> {}
 // SAFETY: all references inside are to atomics or to memory that nobody writes (R2).
 unsafe impl Sync for Memory<'_> {}
@@ -156,8 +158,8 @@ mod mapped {
     /// A table of `count` elements at `offset`.
     ///
     /// # Safety
-    /// `base + offset .. + count * size_of::<T>()` is mapped readable for `'g` and aligned for `T`; `T` is
-    /// atomics only, or plain data that nobody writes any more.
+    /// `base + offset .. + count * size_of::<T>()` is mapped readable for `'g` and aligned for `T`;
+    /// `T` is atomics only, or plain data that nobody writes any more.
     unsafe fn table<'g, T>(base: NonNull<u8>, offset: u64, count: u32) -> &'g [T] {
         let offset = usize::try_from(offset).unwrap_or(0);
         // SAFETY: in bounds: the caller's promise.
@@ -170,8 +172,8 @@ mod mapped {
         /// The view of a mapped control segment with this layout.
         ///
         /// # Safety
-        /// - `base .. base + layout.control_len` is mapped readable and page-aligned for `'g`, and readable as
-        ///   atomics; header and tables are not written any more.
+        /// - `base .. base + layout.control_len` is mapped readable and page-aligned for `'g`, and
+        ///   readable as atomics; header and tables are not written any more.
         /// - `arena .. arena + layout.arena_len` is mapped readable for `'g`.
         /// - every `BlockDesc` was or will be checked (R3) before `block_span` is used.
         pub(crate) unsafe fn view(base: NonNull<u8>, layout: Layout, arena: NonNull<u8>) -> Self {
@@ -249,8 +251,9 @@ mod modelled {
         let rows = rows.into_boxed_slice();
         let slice: *const [T] = &raw const *rows;
         KEPT.with(|kept| kept.borrow_mut().push(Box::new(rows)));
-        // SAFETY: the box is freed by the next `modelled` on this OS thread, when the execution that uses
-        // this reference is over (loom runs all threads of a model on one OS thread).
+        // SAFETY: the box is freed by the next `modelled` on this OS thread, when the execution
+        // that uses this reference is over (loom runs all threads of a model on one OS
+        // thread).
         unsafe { &*slice }
     }
 

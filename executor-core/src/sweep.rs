@@ -1,21 +1,22 @@
 //! Sweep: what the supervisor does to the memory group after a process was reaped.
 //!
-//! Only the supervisor sweeps, one slot at a time, after the slot's process (all its threads) is gone and
-//! before a successor starts. Live peers go on meanwhile. Steps:
+//! Only the supervisor sweeps, one slot at a time, after the slot's process (all its threads) is
+//! gone and before a successor starts. Live peers go on meanwhile. Steps:
 //! 1. every worker's journal of the slot: repair or finish the one operation it names (table in
 //!    [`crate::journal`]); its block becomes *suspect*;
 //! 2. locks tagged with the slot are broken; lane tails are recomputed from the turn bits;
-//! 3. every entry tagged with the slot's workers: an input that the process had not answered is left for
-//!    the successor (ADOPT) or, without one, freed; everything else is freed, its block suspect;
+//! 3. every entry tagged with the slot's workers: an input that the process had not answered is
+//!    left for the successor (ADOPT) or, without one, freed; everything else is freed, its block
+//!    suspect;
 //! 4. members of chains whose head is gone are freed;
-//! 5. suspects: a block that no live journal names gets the number of its entries as its count; the others
-//!    are looked at again after each later sweep and by [`Sweeper::recheck`].
+//! 5. suspects: a block that no live journal names gets the number of its entries as its count; the
+//!    others are looked at again after each later sweep and by [`Sweeper::recheck`].
 //!
-//! S1 An entry is touched only if tagged with the dead slot, named in its journal, or chained to a dead head.
-//! S2 A block's count is changed only by compare-exchange from a value read before the entries were scanned,
-//!    and only while no journal names the block before and after the scan; every change of the references
-//!    changes the word, so a live `copy_ref` or `free` makes the exchange fail.
-//! S3 The sweep may itself be repeated from the start: each step is idempotent.
+//! S1 An entry is touched only if tagged with the dead slot, named in its journal, or chained to a
+//! dead head. S2 A block's count is changed only by compare-exchange from a value read before the
+//! entries were scanned,    and only while no journal names the block before and after the scan;
+//! every change of the references    changes the word, so a live `copy_ref` or `free` makes the
+//! exchange fail. S3 The sweep may itself be repeated from the start: each step is idempotent.
 
 use crate::abi::control::{Entry, MAX_CHAIN};
 use crate::group::Group;
@@ -134,8 +135,8 @@ impl<'g, 's> Sweeper<'g, 's> {
         core::iter::successors(after(head), move |at| after(*at)).take(MAX_CHAIN as usize - 1)
     }
 
-    /// A member that was linked stays: tail and length are finished. One that was only tagged goes back to
-    /// the worker.
+    /// A member that was linked stays: tail and length are finished. One that was only tagged goes
+    /// back to the worker.
     fn repair_chain(&mut self, slot: SlotId, record: &Record, swept: &mut Swept) {
         let entries = self.memory.entries;
         let (Some(member), Some(head)) =
@@ -182,7 +183,8 @@ impl<'g, 's> Sweeper<'g, 's> {
         };
         let at = record.position % depth;
         let found = ring.get(at as usize).map_or(0, |word| word.load(Ordering::Acquire));
-        // The generation part is compared too, but the entry may have lived on since: take it from the word.
+        // The generation part is compared too, but the entry may have lived on since: take it from
+        // the word.
         let generation = crate::queue::ring_parts(found).2;
         let wanted =
             ring_word(record.entry, record.block, generation, turn(record.position, depth));
@@ -237,7 +239,8 @@ impl<'g, 's> Sweeper<'g, 's> {
         }
     }
 
-    /// `tail` is a hint: walk on while the ring word at `tail` carries its turn and names a queued entry.
+    /// `tail` is a hint: walk on while the ring word at `tail` carries its turn and names a queued
+    /// entry.
     fn recompute_tails(&self, slot: SlotId) {
         for ctl in self.memory.queues {
             let Some(depth) = ctl.sound_depth() else { continue };
@@ -316,8 +319,8 @@ impl<'g, 's> Sweeper<'g, 's> {
                     || head_entry.generation.load(Ordering::Acquire) != generation
                     || (left && self.links(head).all(|member| member != index))
             });
-            // A live peer may have freed this very chain meanwhile, and the entry begun another life: only who
-            // still finds the same word has it (S1).
+            // A live peer may have freed this very chain meanwhile, and the entry begun another
+            // life: only who still finds the same word has it (S1).
             let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 }.word();
             if orphan
                 && entry
@@ -355,8 +358,8 @@ impl<'g, 's> Sweeper<'g, 's> {
         }
     }
 
-    /// `Some(repaired)` when the block's count is now known to be the number of its entries, `None` to look
-    /// again later (S2).
+    /// `Some(repaired)` when the block's count is now known to be the number of its entries, `None`
+    /// to look again later (S2).
     fn repair_block(&self, block: u32) -> Option<bool> {
         let memory = &self.memory;
         let Some(primary) = memory.entries.get(block as usize) else { return Some(false) };
@@ -364,7 +367,8 @@ impl<'g, 's> Sweeper<'g, 's> {
             return Some(false);
         }
         let word = primary.count.load(Ordering::Acquire);
-        // SYNC: SeqCst fence, pairs with the one in `free_one`: entries and journals are read after `word`.
+        // SYNC: SeqCst fence, pairs with the one in `free_one`: entries and journals are read after
+        // `word`.
         fence(Ordering::SeqCst);
         if self.named_by_journal(block) {
             return None;
@@ -372,8 +376,8 @@ impl<'g, 's> Sweeper<'g, 's> {
         let live =
             |e: &&Entry| e.block() == block && e.owner.load(Ordering::Acquire) != Owner::FREE_WORD;
         let entries = memory.entries.iter().filter(live).count() as u64;
-        // A copy that counted before `word` was read was named then, or is among the entries; a free that the
-        // scan saw is named now, or has changed the word.
+        // A copy that counted before `word` was read was named then, or is among the entries; a
+        // free that the scan saw is named now, or has changed the word.
         if self.named_by_journal(block) || entries > references(word) {
             return None;
         }

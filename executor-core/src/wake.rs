@@ -1,16 +1,17 @@
 //! Wake protocol: who sleeps on which word, and who has to be rung.
 //!
-//! A waiter is one sleeping place: `parked`, a futex word `sequence` that is bumped only when `parked` was
-//! set, and a ready set of queues. Sleeping, for any condition C (a ring slot filled, room, a free mbuf):
+//! A waiter is one sleeping place: `parked`, a futex word `sequence` that is bumped only when
+//! `parked` was set, and a ready set of queues. Sleeping, for any condition C (a ring slot filled,
+//! room, a free mbuf):
 //! ```text
 //!   sleeper: s := sequence; parked := 1; register (bit of C); fence; C? -> parked := 0, go on
 //!            futex_wait(sequence, s); parked := 0; again
 //!   waker:   make C true; fence; registered? -> clear bit; parked.swap(0) == 1? -> sequence += 1, futex_wake
 //! ```
-//! W1 With both fences sequentially consistent, either the sleeper sees C or the waker sees it registered.
-//! W2 A bump between the sleeper's load of `sequence` and its futex_wait makes that wait return at once.
-//! W3 A waker that dies between clearing `parked` and futex_wake loses a wake: after every sweep the
-//!    supervisor bumps and wakes all waiters.
+//! W1 With both fences sequentially consistent, either the sleeper sees C or the waker sees it
+//! registered. W2 A bump between the sleeper's load of `sequence` and its futex_wait makes that
+//! wait return at once. W3 A waker that dies between clearing `parked` and futex_wake loses a wake:
+//! after every sweep the    supervisor bumps and wakes all waiters.
 //! Cost while the peer is awake: one fence and one load of a line that nobody writes.
 //!
 //! This file decides; the caller makes the futex calls named by a [`WakeSet`].
@@ -22,8 +23,8 @@ use crate::region::Memory;
 
 /// Waiters whose futex word was bumped: the caller must futex-wake each.
 ///
-/// One register: seven waiter numbers plus one of nine bits each, or "everybody" (bit 63) when there were
-/// more; ringing somebody who was not named costs him one look.
+/// One register: seven waiter numbers plus one of nine bits each, or "everybody" (bit 63) when
+/// there were more; ringing somebody who was not named costs him one look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use = "sleeping peers wait for a futex wake"]
 pub struct WakeSet(u64);
@@ -96,8 +97,8 @@ pub struct Parking {
     pub expected: u32,
 }
 
-/// Announces a sleep. The caller registers for its condition, calls [`recheck`], looks at the condition,
-/// and only then waits on `sequence`.
+/// Announces a sleep. The caller registers for its condition, calls [`recheck`], looks at the
+/// condition, and only then waits on `sequence`.
 pub fn begin_park(waiter: &WaiterCtl) -> Parking {
     let expected = waiter.sequence.load(Ordering::Acquire);
     waiter.parked.store(1, Ordering::Release);
@@ -116,7 +117,8 @@ pub fn end_park(waiter: &WaiterCtl) {
     waiter.parked.store(0, Ordering::Release);
 }
 
-/// Clears `bits` of the ready set before the queues behind them are drained; the set bits that were there.
+/// Clears `bits` of the ready set before the queues behind them are drained; the set bits that were
+/// there.
 pub fn take_ready(waiter: &WaiterCtl, bits: u64) -> u64 {
     let ready = waiter.ready.fetch_and(!bits, Ordering::AcqRel) & bits;
     recheck();

@@ -3,9 +3,9 @@
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p executor-core --release --test loom
 //! ```
-//! Bound 2; 3 with `DFLOW_LOOM_FULL=1`, which also runs the larger variants. The models execute the very code
-//! of the product over loom's atomics; `kill` lets a participant vanish at every point where a store of its
-//! could be its last.
+//! Bound 2; 3 with `DFLOW_LOOM_FULL=1`, which also runs the larger variants. The models execute the
+//! very code of the product over loom's atomics; `kill` lets a participant vanish at every point
+//! where a store of its could be its last.
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 

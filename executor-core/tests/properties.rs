@@ -1,10 +1,13 @@
 //! Properties against simple models, and hostile memory.
 //!
-//! - *verbs*: any sequence of pool and queue verbs of three processes does what a `VecDeque` a lane and a list of
-//!   holders do; entries and counts conserve, and at the end everything can be given back.
-//! - *attach*: garbage, truncated, bit-flipped and newer segments are refused (or are the very same layout).
-//! - *hostile*: random words anywhere a peer may write, while a pipeline and sweeps run: no panic, no loop
-//!   without end, no access outside; in debug builds arithmetic on what was read does not overflow.
+//! - *verbs*: any sequence of pool and queue verbs of three processes does what a `VecDeque` a lane
+//!   and a list of holders do; entries and counts conserve, and at the end everything can be given
+//!   back.
+//! - *attach*: garbage, truncated, bit-flipped and newer segments are refused (or are the very same
+//!   layout).
+//! - *hostile*: random words anywhere a peer may write, while a pipeline and sweeps run: no panic,
+//!   no loop without end, no access outside; in debug builds arithmetic on what was read does not
+//!   overflow.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -605,7 +608,8 @@ fn truncated_newer_and_other_segments_have_their_code() {
     assert_eq!(short.err(), Some(AttachError::Truncated));
 }
 
-/// Offsets whose sum overflows are refused: a block must lie in its partition, a partition in the arena.
+/// Offsets whose sum overflows are refused: a block must lie in its partition, a partition in the
+/// arena.
 #[test]
 fn offsets_that_overflow_are_refused() {
     let (mut control, mut arena, layout) = formatted();
@@ -648,7 +652,8 @@ fn impossible_partitions_have_no_layout() {
     }
 }
 
-/// A dead process may leave anything in its journal: positions out of the ring, queues and lanes that are not.
+/// A dead process may leave anything in its journal: positions out of the ring, queues and lanes
+/// that are not.
 #[test]
 fn any_journal_is_swept() {
     for op in 0..8u64 {

@@ -1,5 +1,6 @@
 //! Verbs of `executor-core` at their boundaries: the expected values of spec/device-runtime.md §7
-//! nos. 21 to 24 and 27 to 29 on the Rust API, names, rights, generations, overwriting, sole owners, adoption.
+//! nos. 21 to 24 and 27 to 29 on the Rust API, names, rights, generations, overwriting, sole
+//! owners, adoption.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 

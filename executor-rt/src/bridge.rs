@@ -1,16 +1,17 @@
 //! Eventfd bridge: queue messages as readiness of a file descriptor, for tokio, asyncio or epoll.
 //!
-//! A thread of the consumer's process sleeps on the waiter that the queues ring, takes their ready bits
-//! (cleared first, drained later: `executor_core::wake`) and rings an eventfd. The owner of the queues polls
-//! the descriptor, drains it, then drains the queues until they are empty. A message that arrives in
-//! between sets its bit again, so no wake-up is lost; a spurious one costs an empty look.
+//! A thread of the consumer's process sleeps on the waiter that the queues ring, takes their ready
+//! bits (cleared first, drained later: `executor_core::wake`) and rings an eventfd. The owner of
+//! the queues polls the descriptor, drains it, then drains the queues until they are empty. A
+//! message that arrives in between sets its bit again, so no wake-up is lost; a spurious one costs
+//! an empty look.
 //!
 //! | killed | state seen | repaired by |
 //! |---|---|---|
 //! | between taking the bits and ringing | only with its whole process | the successor looks at every queue first |
 //!
-//! Cost: one more wake-up a burst (2.3 us on one core); processes that can sleep on the waiter itself
-//! should.
+//! Cost: one more wake-up a burst (2.3 us on one core); processes that can sleep on the waiter
+//! itself should.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -40,8 +41,9 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Starts the bridge on `waiter`, which nothing else may sleep on, for the queues whose ready bits are in
-    /// `mask` (`Consumer::ready_mask`). Allocates and starts a thread: before seal only.
+    /// Starts the bridge on `waiter`, which nothing else may sleep on, for the queues whose ready
+    /// bits are in `mask` (`Consumer::ready_mask`). Allocates and starts a thread: before seal
+    /// only.
     ///
     /// # Errors
     /// The system refuses a descriptor or a thread.

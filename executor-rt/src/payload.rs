@@ -1,8 +1,9 @@
 //! Payload bytes as slices: the one place that turns a checked span into `&[u8]` and `&mut [u8]`.
 //!
-//! Reading: the block is written only in its owner's partition and only until its first enqueue, so a
-//! received payload does not change; a peer of the same uid that breaks this rule can make bytes change
-//! under a reader (docs/layout.md). Writing: only a sole owner in its own partition gets `&mut`.
+//! Reading: the block is written only in its owner's partition and only until its first enqueue, so
+//! a received payload does not change; a peer of the same uid that breaks this rule can make bytes
+//! change under a reader (docs/layout.md). Writing: only a sole owner in its own partition gets
+//! `&mut`.
 #![allow(unsafe_code, reason = "turns checked spans into slices")]
 
 use executor_core::abi::{RuntimeTensorDesc, TENSOR_DESC_SIZE};
@@ -28,7 +29,8 @@ pub fn bytes_of<'m>(access: MbufRef<'_>, handle: &'m Mbuf) -> &'m [u8] {
     unsafe { core::slice::from_raw_parts(access.span().pointer.as_ptr(), len) }
 }
 
-/// The whole buffer for writing, `None` unless this worker is the only owner and the block is its own.
+/// The whole buffer for writing, `None` unless this worker is the only owner and the block is its
+/// own.
 #[must_use]
 pub fn buffer_mut<'m>(worker: &Worker<'_>, mbuf: &'m mut Mbuf) -> Option<&'m mut [u8]> {
     if !worker.is_sole_owner(mbuf) {
@@ -61,7 +63,8 @@ pub fn tensor_desc(mbuf: &MbufRef<'_>) -> Option<RuntimeTensorDesc> {
     Some(unsafe { bytes.as_ptr().cast::<RuntimeTensorDesc>().read_unaligned() })
 }
 
-/// Writes a descriptor to the start of the buffer; false when it does not fit or the mbuf is shared.
+/// Writes a descriptor to the start of the buffer; false when it does not fit or the mbuf is
+/// shared.
 pub fn set_tensor_desc(worker: &Worker<'_>, mbuf: &mut Mbuf, desc: &RuntimeTensorDesc) -> bool {
     let Some(buffer) = buffer_mut(worker, mbuf) else { return false };
     if buffer.len() < TENSOR_DESC_SIZE {

@@ -1,7 +1,7 @@
 //! Waiting and ringing: the futex half of the wake protocol (`executor_core::wake`).
 //!
-//! A [`Waiter`] is one sleeping place of this process; only one thread uses it at a time. [`ring`] wakes the
-//! waiters that a verb named. No allocation, one system call a sleep, one a ring.
+//! A [`Waiter`] is one sleeping place of this process; only one thread uses it at a time. [`ring`]
+//! wakes the waiters that a verb named. No allocation, one system call a sleep, one a ring.
 
 use executor_core::abi::control::WaiterCtl;
 use executor_core::owner::SlotId;
@@ -48,8 +48,8 @@ pub struct Waiter<'g> {
     ctl: &'g WaiterCtl,
     slot: SlotId,
     index: u32,
-    /// Rounds of looking before the first sleep. 0 parks at once: right on one core, and where more
-    /// workers are awake than cores.
+    /// Rounds of looking before the first sleep. 0 parks at once: right on one core, and where
+    /// more workers are awake than cores.
     pub spin: u32,
 }
 
@@ -81,8 +81,9 @@ impl<'g> Waiter<'g> {
         self.slot
     }
 
-    /// Sleeps until `ready` holds. `register` announces what is waited for (a full lane, a pool) and is
-    /// called before every look, after `parked` is set; for messages nothing needs registering.
+    /// Sleeps until `ready` holds. `register` announces what is waited for (a full lane, a pool)
+    /// and is called before every look, after `parked` is set; for messages nothing needs
+    /// registering.
     pub fn wait(
         &self,
         deadline: Option<MonoTime>,

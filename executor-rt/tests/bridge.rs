@@ -1,4 +1,5 @@
-//! The eventfd bridge against a producer of another slot: every message is seen, none without readiness.
+//! The eventfd bridge against a producer of another slot: every message is seen, none without
+//! readiness.
 
 use std::os::fd::AsFd;
 

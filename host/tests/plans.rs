@@ -112,8 +112,8 @@ fn a_partition_has_at_most_eight_pools_smallest_first() {
     let pools = &plan.partitions[1].pools;
     assert_eq!(pools.len(), 8);
     assert!(pools.is_sorted_by_key(|pool| pool.block_size));
-    // The classes of 8, 12 and 16 KiB joined that of 24 KiB: 4 ports x (4 queued, 2 fetched, 2 being
-    // written).
+    // The classes of 8, 12 and 16 KiB joined that of 24 KiB: 4 ports x (4 queued, 2 fetched, 2
+    // being written).
     assert_eq!((pools[1].block_size, pools[1].block_count), (24_576, 32));
     for output in &plan.executors[0].outputs {
         assert!(pools[output.pool as usize].block_size >= output.max_bytes + 1088);

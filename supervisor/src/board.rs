@@ -52,11 +52,11 @@ impl Board {
         self.publish();
     }
 
-    /// Before a start: what the predecessor said of itself is not the successor's.
+    /// Before a start: what the predecessor said of itself is not the successor's, except for the
+    /// code it died of, by which the successor answers what it left.
     pub(crate) fn starting(&self, slot: u32, generation: u32, restarts: u32, now: MonoTime) {
         if let Some(ctl) = self.process(slot) {
             ctl.pid.store(0, Ordering::Relaxed);
-            ctl.last_code.store(0, Ordering::Relaxed);
             ctl.state.store(STARTING, Ordering::Release);
         }
         let Some(status) = self.slot(slot) else { return };

@@ -9,13 +9,21 @@
 //! |---|---|
 //! | a live executor | killed; the sweep after its death breaks the lock |
 //! | the host | left: a stopped host is not ours to end, and its own queues are its own business |
-//! | nobody alive, or garbage | broken by compare-exchange; a dead one's was broken by its sweep |
+//! | nobody, an earlier life, garbage | broken by compare-exchange; its sweep broke a dead one's |
+//!
+//! The word is a claim: whoever it names is only killed when slot and life fit. A peer that writes
+//! the very word of a live process can't be told from its holder.
 
 use executor_core::abi::control::SlotCtl;
 use executor_core::owner::Owner;
 use executor_core::primitive::{AtomicU64, Ordering};
 use executor_core::region::Memory;
 use sys::clock::MonoTime;
+
+/// Slot of the host.
+const HOST: u32 = 0;
+/// The host has one life.
+const HOST_GENERATION: u32 = 1;
 
 /// One value and since when it is that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,8 +131,7 @@ impl LockWatch {
             }
             if let Some(held_ms) = unchanged_ms(seen, sample, now).filter(|ms| *ms >= self.limit_ms)
             {
-                let holder = holder(word).map(|(slot, _)| slot);
-                let holder = holder.filter(|slot| *slot < self.memory.layout.counts.slots);
+                let holder = self.holder(word).map(|(slot, _)| slot);
                 found.push(StalledLock { index, word, holder, held_ms });
             }
         }
@@ -132,8 +139,8 @@ impl LockWatch {
     }
 
     fn sample(&self, word: u64) -> Held {
-        let part =
-            holder(word).and_then(|(slot, worker)| Some((self.memory.private(slot)?, worker)));
+        let holder = self.holder(word);
+        let part = holder.and_then(|(slot, worker)| Some((self.memory.private(slot)?, worker)));
         let Some((part, worker)) = part else {
             return Held { word, progress: 0, operation: 0, detail: 0 };
         };
@@ -146,6 +153,21 @@ impl LockWatch {
         }
     }
 
+    /// Slot and worker of the live process that a lock word names.
+    fn holder(&self, word: u64) -> Option<(u32, u32)> {
+        let Owner::Worker { slot, worker, generation } = Owner::from_word(word) else {
+            return None;
+        };
+        let lives = match slot {
+            HOST => generation == HOST_GENERATION && worker < self.memory.layout.counts.workers,
+            _ => {
+                let status = self.memory.slot_status.get(slot as usize)?;
+                status.generation.load(Ordering::Acquire) == generation
+            }
+        };
+        lives.then_some((slot, worker))
+    }
+
     /// Breaks a lock that still has the word it was seen with.
     pub(crate) fn break_lock(&self, stalled: &StalledLock) -> bool {
         let exchange = |lock: &AtomicU64| {
@@ -156,12 +178,6 @@ impl LockWatch {
     }
 }
 
-fn holder(word: u64) -> Option<(u32, u32)> {
-    match Owner::from_word(word) {
-        Owner::Worker { slot, worker, .. } => Some((slot, worker)),
-        _ => None,
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -72,7 +72,8 @@ pub fn set_name(name: &str) -> Result<()> {
     check(call, unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) }).map(drop)
 }
 
-/// `int setpgid(pid_t pid, pid_t pgid);` with zeroes: this process leads a process group of its own.
+/// `int setpgid(pid_t pid, pid_t pgid);` with zeroes: this process leads a process group of its
+/// own.
 ///
 /// What a terminal sends to the group of its parent (`SIGINT`, `SIGTSTP`) passes it and its future
 /// descendants by.

@@ -10,7 +10,8 @@ use dflow::{
 /// Elements of a message.
 pub const ELEMENTS: usize = 256;
 
-/// The library of the test functions: in `DFLOW_UDF_DIR`, or where `cargo build --profile udf` puts it.
+/// The library of the test functions: in `DFLOW_UDF_DIR`, or where `cargo build --profile udf` puts
+/// it.
 ///
 /// # Panics
 /// When it is not built, with the command that builds it.
@@ -26,6 +27,21 @@ pub fn library() -> PathBuf {
     found.unwrap_or_else(|| {
         panic!("{file} is not in {places:?}: run `cargo build --profile udf -p faultfuncs` first")
     })
+}
+
+/// A program of the workspace: in `DFLOW_BIN_DIR`, or above the running one.
+///
+/// # Panics
+/// When it is not built.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let mut places: Vec<PathBuf> = Vec::new();
+    places.extend(std::env::var_os("DFLOW_BIN_DIR").map(PathBuf::from));
+    if let Ok(own) = std::env::current_exe() {
+        places.extend(own.ancestors().skip(1).take(2).map(PathBuf::from));
+    }
+    let found = places.iter().map(|dir| dir.join(name)).find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("no {name} in {places:?}: `cargo build --bins` first"))
 }
 
 fn restart() -> Restart {

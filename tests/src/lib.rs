@@ -1,5 +1,5 @@
-//! Shared parts of the integration and fault tests: a seeded random source, flows of the test functions,
-//! and sessions that are killed and stopped while they work.
+//! Shared parts of the integration and fault tests: a seeded random source, flows of the test
+//! functions, and sessions that are killed and stopped while they work.
 #![deny(unsafe_code)]
 
 pub mod fault;

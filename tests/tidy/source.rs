@@ -10,6 +10,7 @@ const UNSAFE_FILES: &[&str] = &[
     "sys/tests/",
     "executor-core/src/region.rs",
     "executor-core/src/group.rs",
+    "executor-core/tests/",
     "executor-core/src/pool*",
     "executor-core/src/mbuf*",
     "executor-core/src/queue*",

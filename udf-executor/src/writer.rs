@@ -6,7 +6,8 @@
 //! their capacity, that quota, can't be exceeded; it is allocated before seal and never grows.
 //!
 //! `given` has a bit for each destination that got a message of the present set, enqueued or
-//! cached; `SlotCtl::committed` has one for each whose message was enqueued, which survives a death.
+//! cached; `SlotCtl::committed` has one for each whose message was enqueued, which survives a
+//! death.
 //!
 //! | killed after | state seen | repaired by |
 //! |---|---|---|
@@ -148,7 +149,10 @@ impl Writer {
     }
 
     /// The queues that the oldest cached messages wait for.
-    fn blocked(&mut self, worker: &Worker<'static>) -> impl Iterator<Item = &mut Producer<'static>> {
+    fn blocked(
+        &mut self,
+        worker: &Worker<'static>,
+    ) -> impl Iterator<Item = &mut Producer<'static>> {
         let memory = worker.memory;
         self.destinations.iter_mut().filter_map(move |destination| {
             let id = memory.mbuf(destination.cache.front()?)?.msg_info().trans_id;

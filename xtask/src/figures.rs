@@ -1,17 +1,19 @@
-//! `cargo xtask figures NAME`: builds what a figure needs, runs its program of package `benches`,
-//! and prints the JSON object that this prints last as its own last line. Also `cargo xtask bench`.
+//! `cargo xtask figures NAME`: builds what a figure needs, runs its program, and prints the JSON
+//! object that this prints last as its own last line. Also `cargo xtask bench`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::context::Context;
+use crate::demo;
 use crate::process::{self, Line};
-use crate::{assets, demo, setup};
 
 /// A figure: a program, what must be built before it, what its object must at least contain.
 struct Figure {
     name: &'static str,
-    /// Binary of package `benches`.
+    /// Package of its program.
+    package: &'static str,
+    /// Binary of that package.
     program: &'static str,
     needs: &'static [Build],
     /// Keys, which only grow.
@@ -22,15 +24,17 @@ struct Figure {
 #[derive(Clone, Copy)]
 enum Build {
     Executors,
-    Examples,
+    /// The library of the test functions.
+    Functions,
     Rivals,
 }
 
 const FIGURES: &[Figure] = &[
     Figure {
         name: "alloc",
+        package: "benches",
         program: "figure-alloc",
-        needs: &[Build::Executors, Build::Examples],
+        needs: &[Build::Executors, Build::Functions],
         keys: &[
             "messages",
             "npu_executor",
@@ -43,12 +47,14 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "queue",
+        package: "benches",
         program: "figure-queue",
         needs: &[Build::Rivals],
         keys: &["enqueue_dequeue_ns", "array_queue_ns"],
     },
     Figure {
         name: "hop",
+        package: "benches",
         program: "figure-hop",
         needs: &[Build::Rivals],
         keys: &[
@@ -65,8 +71,9 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "chain",
+        package: "benches",
         program: "figure-chain",
-        needs: &[Build::Executors, Build::Examples],
+        needs: &[Build::Executors, Build::Functions],
         keys: &[
             "ratio",
             "growth_vs_ring",
@@ -78,8 +85,9 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "start",
+        package: "benches",
         program: "figure-start",
-        needs: &[Build::Executors, Build::Examples],
+        needs: &[Build::Executors, Build::Functions],
         keys: &[
             "ready_ms",
             "restart_ms",
@@ -91,8 +99,9 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "fault",
+        package: "tests",
         program: "figure-fault",
-        needs: &[Build::Executors, Build::Examples],
+        needs: &[Build::Executors, Build::Functions],
         keys: &[
             "seed",
             "events",
@@ -148,17 +157,16 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
     for need in figure.needs {
         match need {
             Build::Executors => demo::build_executors(context)?,
-            Build::Examples => {
-                setup::run(context)?;
-                assets::fetch(context)?;
-                demo::build_examples(context)?;
+            Build::Functions => {
+                let args = ["build", "--profile", "udf", "-p", "faultfuncs"];
+                process::run_plain(&mut context.cargo("", &args))?;
             }
             Build::Rivals => {
                 process::run_plain(&mut context.cargo("benches/rivals", &["build", "--release"]))?;
             }
         }
     }
-    let args = ["build", "--release", "-p", "benches", "--bin", figure.program];
+    let args = ["build", "--release", "-p", figure.package, "--bin", figure.program];
     process::run_plain(&mut context.cargo("", &args))
 }
 

@@ -35,13 +35,14 @@ pub(crate) fn run(args: &Args) -> Result<bool, String> {
     let reference = match args.no_check {
         true => None,
         false => {
-            let bar = bar(inputs.pages.len() as u64, "one process");
+            let bar = bar(Some(inputs.pages.len() as u64), "one process");
             let reference = reference::run(&flow, &inputs.pages, || bar.inc(1))?;
             bar.finish_and_clear();
             Some(reference)
         }
     };
-    let demo = Demo { args, inputs: &inputs, reference: reference.as_ref(), style };
+    let hop = Hop::prepare(&flow)?;
+    let demo = Demo { args, inputs: &inputs, reference: reference.as_ref(), hop, style };
     let redelivers = flow.graph().nodes.iter().all(|(_, node)| node.redeliver);
     let session = flow::deploy(flow)?;
     let (rows, report) = demo.run(session, redelivers)?;
@@ -67,9 +68,13 @@ fn print_heading(inputs: &Inputs, flow: &CheckedFlow, style: Style) {
     println!();
 }
 
-fn bar(count: u64, what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::new(count).with_message(what);
-    let look = " {msg:12} {wide_bar} {pos}/{len}  {per_sec} ";
+/// A bar on the terminal's stderr; without `count` a line that counts.
+fn bar(count: Option<u64>, what: &'static str) -> ProgressBar {
+    let bar = count.map_or_else(ProgressBar::no_length, ProgressBar::new).with_message(what);
+    let look = match count {
+        Some(_) => " {msg:12} {wide_bar} {pos}/{len}  {per_sec} ",
+        None => " {msg:12} {pos} pages  {per_sec}  {elapsed} ",
+    };
     if let Ok(style) = ProgressStyle::with_template(look) {
         bar.set_style(style.progress_chars("━╸─"));
     }
@@ -80,12 +85,43 @@ struct Demo<'a> {
     args: &'a Args,
     inputs: &'a Inputs,
     reference: Option<&'a Reference>,
+    hop: Option<Hop>,
     style: Style,
+}
+
+/// A small page for the cost of a hop.
+struct Hop {
+    page: Vec<u8>,
+    in_one_process: Duration,
+}
+
+impl Hop {
+    /// Pages to take the median of.
+    const ROUNDS: usize = 300;
+
+    /// `None` without fonts to render a page with.
+    fn prepare(flow: &CheckedFlow) -> Result<Option<Hop>, String> {
+        let Ok(renderer) = Renderer::new() else { return Ok(None) };
+        let (width, height, text_px) = (96, 64, 12.0);
+        let face = Face::Sans;
+        let spec = PageSpec { face, width, height, text_px, skew_degrees: 0.0, noise: 0, seed: 1 };
+        let page = renderer.render(&spec).to_png().map_err(|error| error.to_string())?;
+        let in_one_process = reference::time(flow, &page, Hop::ROUNDS)?;
+        Ok(Some(Hop { page, in_one_process }))
+    }
+
+    /// Microseconds that each of so many hops adds.
+    fn measure(&self, session: &Session) -> Result<(f64, f64), String> {
+        let (latency, hops) =
+            (run::idle_latency(session, &self.page, Hop::ROUNDS)?, run::hops(session));
+        let longer = latency.saturating_sub(self.in_one_process);
+        Ok((longer.as_secs_f64() * 1e6 / hops, hops))
+    }
 }
 
 impl Demo<'_> {
     fn run(&self, session: Session, redelivers: bool) -> Result<(Vec<Row>, Report), String> {
-        let hop = self.hop(&session)?;
+        let hop = self.hop.as_ref().map(|hop| hop.measure(&session)).transpose()?;
         let idle = session.usage().entries;
         let before = session.nodes();
         let (run, rows, kills) = self.send(&session);
@@ -99,7 +135,7 @@ impl Demo<'_> {
         if !self.args.chaos {
             checks.push(verdict::deaths(&nodes));
         }
-        checks.push(verdict::memory(left));
+        checks.push(verdict::memory(left, idle));
         let processes = Processes::below(session.watcher_pid());
         session.close();
         checks.push(verdict::processes(processes.len(), &processes.left_after(SETTLE)));
@@ -112,24 +148,14 @@ impl Demo<'_> {
         Ok((rows, report))
     }
 
-    /// A small page for the cost of a hop; `None` without fonts to render one with.
-    fn hop(&self, session: &Session) -> Result<Option<(f64, f64)>, String> {
-        let Ok(renderer) = Renderer::new() else { return Ok(None) };
-        let (width, height, text_px) = (96, 64, 12.0);
-        let face = Face::Sans;
-        let spec = PageSpec { face, width, height, text_px, skew_degrees: 0.0, noise: 0, seed: 1 };
-        let small = renderer.render(&spec).to_png().map_err(|error| error.to_string())?;
-        let micros = run::hop_micros(session, &small, 200)?;
-        Ok(Some((micros, run::chain_length(session))))
-    }
-
     fn send(&self, session: &Session) -> (Run, Vec<Row>, Vec<Kill>) {
         let pages = &self.inputs.pages;
         let mut rows: Vec<Row> = pages.iter().map(|_| Row::default()).collect();
         let seconds = if self.args.chaos { self.args.seconds } else { 0 };
         let at_least = Duration::from_secs(seconds);
         let plan = Plan { pages, rounds: self.args.repeat.max(1), at_least };
-        let bar = bar(plan.rounds * pages.len() as u64, "processes");
+        let count = (seconds == 0).then_some(plan.rounds * pages.len() as u64);
+        let bar = bar(count, "processes");
         let live = plan.rounds == 1 && seconds == 0 && !self.args.json;
         if live {
             println!("{}", table::header(self.style));
@@ -148,7 +174,6 @@ impl Demo<'_> {
                     row.add(visit, self.expected(visit.page));
                 }
                 bar.inc(1);
-                bar.set_length(bar.length().unwrap_or(0).max(bar.position()));
                 while live && rows.get(next).is_some_and(|row| row.visits > 0) {
                     bar.suspend(|| println!("{}", self.line(next, &rows)));
                     next += 1;

@@ -51,7 +51,8 @@ fn fit(graph: &mut FlowGraph, pages: &[Page]) {
         if let Some(AttrValue::Int(limit)) = node.attrs.get_mut(MAX_PIXELS) {
             *limit = (*limit).max(i64::try_from(most).unwrap_or(i64::MAX));
         }
-        // Pictures are uint8 [h, w]; a page's trailer is one row more, of at most 1/16 (pages::page).
+        // Pictures are uint8 [h, w]; a page's trailer is one row more, of at most 1/16
+        // (pages::page).
         node.outputs = change(&node.outputs, |output| {
             if output.shape.0.len() == 2 {
                 output.max_bytes = output.max_bytes.map(|bytes| bytes.max(most + most / 16));

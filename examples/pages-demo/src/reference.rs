@@ -15,6 +15,9 @@ pub(crate) struct Reference {
     pub(crate) took: Duration,
 }
 
+/// The graph's functions, ready to be called.
+struct Chain<'a>(Vec<(&'a str, LocalRunner)>);
+
 /// Sends every page through the functions of `flow`; `tick` is called after each.
 ///
 /// # Errors
@@ -24,23 +27,64 @@ pub(crate) fn run(
     pages: &[Page],
     mut tick: impl FnMut(),
 ) -> Result<Reference, String> {
-    let mut chain = Vec::new();
-    for index in flow.order() {
-        let (name, node) = (flow.graph().nodes.name(*index), flow.graph().nodes.item(*index));
-        if node.inputs.len() != 1 || node.outputs.len() != 1 {
-            return Err(format!(
-                "node `{name}`: the demo checks chains of one input and one output"
-            ));
-        }
-        chain.push((name, runner(name, node)?));
-    }
+    let mut chain = Chain::new(flow)?;
     let mut outcomes = Vec::with_capacity(pages.len());
     let start = Instant::now();
     for page in pages {
-        outcomes.push(send(&mut chain, &page.file)?);
+        outcomes.push(chain.send(&page.file)?);
         tick();
     }
     Ok(Reference { outcomes, took: start.elapsed() })
+}
+
+/// Median time of `file` through the functions of `flow`.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn time(flow: &CheckedFlow, file: &[u8], rounds: usize) -> Result<Duration, String> {
+    let mut chain = Chain::new(flow)?;
+    let mut times = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        let start = Instant::now();
+        chain.send(file)?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times.get(rounds / 2).copied().unwrap_or_default())
+}
+
+impl<'a> Chain<'a> {
+    fn new(flow: &'a CheckedFlow) -> Result<Self, String> {
+        let mut chain = Vec::new();
+        for index in flow.order() {
+            let (name, node) = (flow.graph().nodes.name(*index), flow.graph().nodes.item(*index));
+            if node.inputs.len() != 1 || node.outputs.len() != 1 {
+                let why = "the demo checks chains of one input and one output";
+                return Err(format!("node `{name}`: {why}"));
+            }
+            chain.push((name, runner(name, node)?));
+        }
+        Ok(Chain(chain))
+    }
+
+    fn send(&mut self, file: &[u8]) -> Result<Outcome, String> {
+        let wrong = |code: i32| format!("reference: a call answers {code}");
+        let len = i64::try_from(file.len()).unwrap_or(i64::MAX);
+        let mut msg = LocalMsg::tensor(&[len], file).map_err(wrong)?;
+        let mut coded_by = None;
+        for (name, runner) in &mut self.0 {
+            let outputs = runner.run(&[&msg]).map_err(wrong)?;
+            let output = outputs.first().and_then(|messages| messages.first());
+            msg = output.cloned().ok_or_else(|| format!("reference: `{name}` sent nothing"))?;
+            if msg.info().ret_code != 0 {
+                coded_by.get_or_insert_with(|| (*name).to_owned());
+            }
+        }
+        Ok(match msg.info().ret_code {
+            0 => Outcome::Row(msg.bytes().to_vec()),
+            code => Outcome::coded(code, coded_by, "a code of the function"),
+        })
+    }
 }
 
 fn runner(name: &str, node: &FlowNode) -> Result<LocalRunner, String> {
@@ -63,26 +107,6 @@ fn runner(name: &str, node: &FlowNode) -> Result<LocalRunner, String> {
         builder = builder.attr(key, value);
     }
     builder.build().map_err(|code| format!("node `{name}`: init answers {code}"))
-}
-
-fn send(chain: &mut [(&str, LocalRunner)], file: &[u8]) -> Result<Outcome, String> {
-    let wrong = |code: i32| format!("reference: a call answers {code}");
-    let len = i64::try_from(file.len()).unwrap_or(i64::MAX);
-    let mut msg = LocalMsg::tensor(&[len], file).map_err(wrong)?;
-    let mut coded_by = None;
-    for (name, runner) in chain {
-        let outputs = runner.run(&[&msg]).map_err(wrong)?;
-        let output = outputs.first().and_then(|messages| messages.first());
-        msg = output.cloned().ok_or_else(|| format!("reference: `{name}` sent nothing"))?;
-        if msg.info().ret_code != 0 {
-            coded_by.get_or_insert_with(|| (*name).to_owned());
-        }
-    }
-    let code = msg.info().ret_code;
-    Ok(match code {
-        0 => Outcome::Row(msg.bytes().to_vec()),
-        code => Outcome::coded(code, coded_by, "a code of the function"),
-    })
 }
 
 #[cfg(test)]

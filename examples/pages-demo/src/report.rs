@@ -78,7 +78,7 @@ pub(crate) struct Report {
     pub(crate) reference_rate: Option<f64>,
     /// By node.
     pub(crate) nodes: Vec<NodeSum>,
-    /// Microseconds a hop, and how many hops there are.
+    /// Microseconds that a hop adds, and how many hops there are.
     pub(crate) hop: Option<(f64, f64)>,
     /// Kills.
     pub(crate) kills: Vec<Kill>,
@@ -118,9 +118,9 @@ impl Report {
             let cost = style.bold(&format!("{micros:.1} µs"));
             line(
                 "hop",
-                format!("{cost} (one small page at a time, everyone asleep in between: latency"),
+                format!("{cost} (a small page, everyone asleep before it comes: what it takes"),
             );
-            line("", format!("less the time inside functions, by the {hops:.0} queues passed)"));
+            line("", format!("longer than in one process, by the {hops:.0} queues it passes)"));
         }
         let user: u64 = self.nodes.iter().map(|node| node.allocations.1).sum();
         line(

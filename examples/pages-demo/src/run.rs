@@ -127,17 +127,17 @@ fn feed_all(session: &Session, plan: Plan<'_>, progress: &Progress, start: Insta
     }
 }
 
-/// Microseconds a hop costs: small pages, one at a time, so that every process sleeps when its
-/// message comes; latency less the time inside functions, by the number of queues passed.
+/// Median latency of `small`, one at a time, so that every process sleeps when its message comes.
 ///
 /// # Errors
 /// The flow does not answer.
-pub(crate) fn hop_micros(session: &Session, small: &[u8], rounds: u32) -> Result<f64, String> {
-    let in_functions = || session.nodes().iter().map(|node| node.user_ns).sum::<u64>();
-    let hops = chain_length(session);
-    let mut costs = Vec::new();
+pub(crate) fn idle_latency(
+    session: &Session,
+    small: &[u8],
+    rounds: usize,
+) -> Result<Duration, String> {
+    let mut micros = Vec::with_capacity(rounds);
     for _ in 0..rounds {
-        let before = in_functions();
         let feed = Feed::of(vec![Tensor::bytes(small.to_vec())]);
         let wait = || Some(MonoTime::now().add_ms(PATIENCE_MS));
         session.feed(feed, wait()).map_err(|error| format!("feed of a small page: {error}"))?;
@@ -145,14 +145,14 @@ pub(crate) fn hop_micros(session: &Session, small: &[u8], rounds: u32) -> Result
         if event.outcome.is_err() {
             return Err(format!("a small page: {}", Outcome::of(&event).text()));
         }
-        let outside = (event.micros * 1000).saturating_sub(in_functions() - before);
-        costs.push(Duration::from_nanos(outside).as_secs_f64() * 1e6 / hops);
+        micros.push(event.micros);
     }
-    Ok(median(&mut costs))
+    micros.sort_unstable();
+    Ok(Duration::from_micros(micros.get(rounds / 2).copied().unwrap_or(0)))
 }
 
 /// Queues that a message passes from feed to fetch.
-pub(crate) fn chain_length(session: &Session) -> f64 {
+pub(crate) fn hops(session: &Session) -> f64 {
     let nodes = session.plan().executors.iter().filter(|executor| executor.instance == 0);
     f64::from(u32::try_from(nodes.count()).unwrap_or(u32::MAX)) + 1.0
 }

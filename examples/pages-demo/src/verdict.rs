@@ -82,8 +82,9 @@ pub(crate) fn deaths(nodes: &[NodeSum]) -> Check {
 }
 
 /// Nothing is left in shared memory.
-pub(crate) fn memory(left: u32) -> Check {
-    Check { key: "leaked", text: format!("{left} mbufs left behind"), holds: left == 0 }
+pub(crate) fn memory(left: u32, idle: u32) -> Check {
+    let text = format!("{left} mbufs left behind ({idle} are kept for control messages)");
+    Check { key: "leaked", text, holds: left == 0 }
 }
 
 /// No process is left.

@@ -7,9 +7,9 @@
 //! shared    everybody         QueueCtl[queues], WaiterCtl[slots*WAITERS], SlotShared[slots], Entry[entries]
 //! private   one slot each     SlotCtl, Journal[workers], LaneCtl[lanes], HeadCtl[heads], ring words
 //! ```
-//! A process maps everything read-only and overlays *shared* and its own *private* part read-write, so
-//! a wild write can't reach the header, the status or another slot's indices. Every word is atomic;
-//! whatever a peer may write is a claim until checked against bounds, owner and generation.
+//! A process maps everything read-only and overlays *shared* and its own *private* part read-write,
+//! so a wild write can't reach the header, the status or another slot's indices. Every word is
+//! atomic; whatever a peer may write is a claim until checked against bounds, owner and generation.
 //! Sizes are checked below; offsets inside the structs follow from `repr(C)` and are asserted too.
 
 #[cfg(not(loom))]
@@ -288,8 +288,9 @@ words! {
 }
 
 impl Entry {
-    /// Block this entry refers to; `u32::MAX` (no block) from just before it is freed until its next life
-    /// has a reference of its own: whoever counts the entries of a block never counts a stale one.
+    /// Block this entry refers to; `u32::MAX` (no block) from just before it is freed until its
+    /// next life has a reference of its own: whoever counts the entries of a block never counts
+    /// a stale one.
     #[must_use]
     #[inline]
     pub fn block(&self) -> u32 {

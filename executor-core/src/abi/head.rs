@@ -8,8 +8,8 @@
 //! 129   63 unspecified                  carried through
 //! 192   64 MsgInfo      owner           see MsgInfo
 //! ```
-//! In shared memory the head is 32 relaxed 64-bit words: the owner protocol keeps writers apart, and
-//! tools may read a head at any time.
+//! In shared memory the head is 32 relaxed 64-bit words: the owner protocol keeps writers apart,
+//! and tools may read a head at any time.
 
 /// Bytes of a head.
 pub const HEAD_SIZE: usize = 256;

@@ -1,9 +1,10 @@
 //! Byte layouts that cross process borders, with their offsets asserted at compile time.
 //!
 //! Three kinds: what the specification fixes ([`MsgInfo`], [`RuntimeTensorDesc`], the 256-byte mbuf
-//! head), what this project fixes ([`control`]: words of the control segment), and the element types
-//! of a tensor ([`DataType`]). All integers are little-endian with native alignment. No field has an
-//! invalid bit pattern, so any bytes a peer leaves are a value. `docs/layout.md` repeats the tables.
+//! head), what this project fixes ([`control`]: words of the control segment), and the element
+//! types of a tensor ([`DataType`]). All integers are little-endian with native alignment. No field
+//! has an invalid bit pattern, so any bytes a peer leaves are a value. `docs/layout.md` repeats the
+//! tables.
 
 pub mod control;
 mod data_type;

@@ -86,7 +86,8 @@ impl RuntimeTensorDesc {
         Some(desc)
     }
 
-    /// The descriptor of a message without payload: shape `[1, 0]`, size 0 (executor-deployer §3.2).
+    /// The descriptor of a message without payload: shape `[1, 0]`, size 0 (executor-deployer
+    /// §3.2).
     #[must_use]
     pub fn empty() -> Self {
         let mut desc = Self::ZERO;

@@ -69,7 +69,8 @@ impl<'g> Consumer<'g> {
     /// Opens the consumer end. A restarted process continues at its predecessor's heads.
     ///
     /// # Errors
-    /// [`QueueError::NotPermitted`] without a read grant, or when another slot has the exclusive end.
+    /// [`QueueError::NotPermitted`] without a read grant, or when another slot has the exclusive
+    /// end.
     pub fn open(worker: &Worker<'g>, id: QueueId) -> Result<Self, QueueError> {
         let ctl = worker.memory.queues.get(id.0 as usize).ok_or(QueueError::Invalid)?;
         let locked = ctl.queue_flags().intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE);
@@ -131,7 +132,8 @@ impl<'g> Consumer<'g> {
             }
         }
         for lane in &mut self.lanes {
-            // SYNC: acquire, pairs with `Producer::open`: the ring is zeroed before it is live (Q1).
+            // SYNC: acquire, pairs with `Producer::open`: the ring is zeroed before it is live
+            // (Q1).
             lane.live = lane.ctl.generation.load(Ordering::Acquire) == self.generation;
         }
         self.all_live = self.lanes.iter().all(|lane| lane.live);
@@ -169,18 +171,19 @@ impl<'g> Consumer<'g> {
         self.all_live && self.ctl.lane_count.load(Ordering::Relaxed) as usize == self.lanes.len()
     }
 
-    /// Moves the next message out. On success the caller rings the returned waiters (a producer that
-    /// waited for room).
+    /// Moves the next message out. On success the caller rings the returned waiters (a producer
+    /// that waited for room).
     ///
     /// # Errors
-    /// [`DequeueError`]; after `Fault` the bad entry was skipped and counted, and the next call goes on.
+    /// [`DequeueError`]; after `Fault` the bad entry was skipped and counted, and the next call
+    /// goes on.
     #[inline]
     pub fn dequeue(&mut self, worker: &mut Worker<'g>) -> Result<(Mbuf, WakeSet), DequeueError> {
         self.dequeue_marked(worker, (None, 0))
     }
 
-    /// As [`Consumer::dequeue`], and marks the mbuf as input `port` of set `set` *before* the commit: a
-    /// process that dies right after it leaves an input that its successor adopts.
+    /// As [`Consumer::dequeue`], and marks the mbuf as input `port` of set `set` *before* the
+    /// commit: a process that dies right after it leaves an input that its successor adopts.
     ///
     /// # Errors
     /// As [`Consumer::dequeue`].

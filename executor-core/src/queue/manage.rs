@@ -1,8 +1,8 @@
 //! Creating, granting, finding, querying, resetting and destroying queues: the cold half.
 //!
 //! A lane is placed in its producer's private part by whoever grants; the placing is guarded by the
-//! producer's `lane_lock` (owner-tagged, broken by a sweep). The words of a lane are only ever written by
-//! their own slot, which zeroes them when the queue's generation changed (Q1).
+//! producer's `lane_lock` (owner-tagged, broken by a sweep). The words of a lane are only ever
+//! written by their own slot, which zeroes them when the queue's generation changed (Q1).
 
 use crate::abi::control::{LANES_MAX, MAX_QUEUES, QUEUE_NAME_MAX, QueueCtl, WAITERS};
 use crate::error::QueueError;
@@ -47,7 +47,8 @@ pub struct QueueInfo {
     pub dequeued: u64,
     /// Waits for room.
     pub full_waits: u64,
-    /// Most messages queued in one lane: exact when it was full, else as seen once in `depth` messages.
+    /// Most messages queued in one lane: exact when it was full, else as seen once in `depth`
+    /// messages.
     pub high_water: u32,
     /// Dropped by overwrite or reset.
     pub drops: u64,
@@ -86,9 +87,9 @@ fn name_words(name: &str) -> [u64; 16] {
 }
 
 impl QueueCtl {
-    /// Begins the next life of this index. The index is part of the number: a lane or head cell that goes
-    /// from one queue to another never finds its old generation there (Q1). Only who made the state CREATING
-    /// or DESTROYED calls it.
+    /// Begins the next life of this index. The index is part of the number: a lane or head cell
+    /// that goes from one queue to another never finds its old generation there (Q1). Only who
+    /// made the state CREATING or DESTROYED calls it.
     fn next_generation(&self, index: u32) {
         const LIFE: u32 = MAX_QUEUES;
         let life =
@@ -193,8 +194,9 @@ impl<'g> Memory<'g> {
     /// Grants `rights` on `id` to `to`. A first WRITE grant places a lane in `to`'s private part.
     ///
     /// # Errors
-    /// [`QueueError::NotPermitted`] unless the worker's slot may manage; `OverLimit` when `to` (or the
-    /// consumer) has no free lane, ring words or head cell; `Busy` while another process places lanes.
+    /// [`QueueError::NotPermitted`] unless the worker's slot may manage; `OverLimit` when `to` (or
+    /// the consumer) has no free lane, ring words or head cell; `Busy` while another process
+    /// places lanes.
     pub fn grant_queue(
         &self,
         worker: &Worker<'g>,
@@ -386,8 +388,8 @@ impl<'g> Memory<'g> {
         }
     }
 
-    /// Empties the queue: every queued mbuf is freed and counted as dropped. The caller must hold the
-    /// consumer end (or the queue is shared).
+    /// Empties the queue: every queued mbuf is freed and counted as dropped. The caller must hold
+    /// the consumer end (or the queue is shared).
     ///
     /// # Errors
     /// [`QueueError::NotPermitted`] without MANAGE or the consumer end, `Busy` while it is locked.
@@ -415,7 +417,8 @@ impl<'g> Memory<'g> {
         }
     }
 
-    /// Destroys the queue; queued mbufs are freed. Handles of all processes report NotPermitted from now on.
+    /// Destroys the queue; queued mbufs are freed. Handles of all processes report NotPermitted
+    /// from now on.
     ///
     /// # Errors
     /// As [`Memory::reset_queue`].

@@ -4,17 +4,18 @@
 //! ring word  63 turn | 62..48 low bits of the entry's generation | 47..24 block | 23..0 entry
 //! position   0..2*depth; slot = position % depth; turn = 1 on the first lap, 0 on the second
 //! ```
-//! Handle and turn bit share one word: a spinning consumer needs one line. The ring and `tail` lie in the
-//! producer's private part, `head` in the consumer's, so only one process can write each.
-//! An *exclusive* queue has one consumer process. A *shared* one (several consumers, or overwriting) keeps
-//! its heads in the queue and takes the owner-tagged lock for every dequeue.
+//! Handle and turn bit share one word: a spinning consumer needs one line. The ring and `tail` lie
+//! in the producer's private part, `head` in the consumer's, so only one process can write each.
+//! An *exclusive* queue has one consumer process. A *shared* one (several consumers, or
+//! overwriting) keeps its heads in the queue and takes the owner-tagged lock for every dequeue.
 //!
-//! Semantics (device-runtime §2.3): depth >= 2 a lane, names <= 127 bytes, FIFO per producer; the consumer
-//! merges lanes round-robin, one message a lane; FULL hands the mbuf back; overwriting drops the oldest of
-//! the producer's lane, counted with the first and last trans_id.
+//! Semantics (device-runtime §2.3): depth >= 2 a lane, names <= 127 bytes, FIFO per producer; the
+//! consumer merges lanes round-robin, one message a lane; FULL hands the mbuf back; overwriting
+//! drops the oldest of the producer's lane, counted with the first and last trans_id.
 //!
-//! Invariants: Q1 a lane is read only when its generation is the queue's. Q2 the ring word is the commit of
-//! an enqueue, `head` that of a dequeue; `tail` is a hint. Q3 handles check place and depth once, at open.
+//! Invariants: Q1 a lane is read only when its generation is the queue's. Q2 the ring word is the
+//! commit of an enqueue, `head` that of a dequeue; `tail` is a hint. Q3 handles check place and
+//! depth once, at open.
 
 pub mod consumer;
 pub mod manage;
@@ -142,8 +143,8 @@ pub(crate) const fn ring_parts(word: u64) -> (u32, u32, u32) {
     (entry, block, (word >> 48) as u32 & GENERATION_MASK)
 }
 
-/// The owner-tagged lock of a shared end. Released by its holder, or by the supervisor after the holder was
-/// reaped; never waited for here.
+/// The owner-tagged lock of a shared end. Released by its holder, or by the supervisor after the
+/// holder was reaped; never waited for here.
 #[inline]
 pub(crate) fn try_lock(lock: &AtomicU64, tag: u64) -> bool {
     // SYNC: acquire, pairs with `unlock`.

@@ -107,7 +107,8 @@ impl<'g> Producer<'g> {
     /// predecessor stopped. `out` is this end's destination number, noted for sweeps (0..=254).
     ///
     /// # Errors
-    /// [`QueueError::NotPermitted`] without a write grant, [`QueueError::Invalid`] for words out of range.
+    /// [`QueueError::NotPermitted`] without a write grant, [`QueueError::Invalid`] for words out of
+    /// range.
     pub fn open(worker: &Worker<'g>, id: QueueId, out: Option<u32>) -> Result<Self, QueueError> {
         let memory = &worker.memory;
         let ctl = memory.queues.get(id.0 as usize).ok_or(QueueError::Invalid)?;
@@ -130,7 +131,8 @@ impl<'g> Producer<'g> {
             lane.enqueued.store(0, Ordering::Relaxed);
             lane.full.store(0, Ordering::Relaxed);
             lane.high_water.store(0, Ordering::Relaxed);
-            // SYNC: release, pairs with `Consumer::open_lane`: an empty ring before it is read (Q1).
+            // SYNC: release, pairs with `Consumer::open_lane`: an empty ring before it is read
+            // (Q1).
             lane.generation.store(generation, Ordering::Release);
         }
         let heads = memory.head_cell(ctl, lane_index).ok_or(QueueError::Invalid)?;
@@ -183,8 +185,8 @@ impl<'g> Producer<'g> {
         self.room != 0 || self.looks_again()
     }
 
-    /// Reads the consumer's head. The level seen here, once in `depth` messages and whenever the lane is
-    /// full, is what the high-water mark knows.
+    /// Reads the consumer's head. The level seen here, once in `depth` messages and whenever the
+    /// lane is full, is what the high-water mark knows.
     #[cold]
     fn looks_again(&mut self) -> bool {
         let head = self.heads.load(self.generation, self.depth);
@@ -243,7 +245,8 @@ impl<'g> Producer<'g> {
         journal::open_words(worker.journal, operation, self.detail | u64::from(self.tail));
         entry.owner.store(self.owner, Ordering::Release);
         kill_point!("enqueue: owner");
-        // SYNC: release, pairs with `Consumer::front`: head and payload before the word. The commit (Q2).
+        // SYNC: release, pairs with `Consumer::front`: head and payload before the word. The commit
+        // (Q2).
         slot.store(word, Ordering::Release);
         kill_point!("enqueue: ring word");
         self.tail = advance(self.tail, self.depth);
@@ -267,7 +270,8 @@ impl<'g> Producer<'g> {
 
     #[inline]
     fn wake_consumer(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
-        // SYNC: SeqCst fence, pairs with `wake::recheck`: the ring word before `ready` and `parked`.
+        // SYNC: SeqCst fence, pairs with `wake::recheck`: the ring word before `ready` and
+        // `parked`.
         fence(Ordering::SeqCst);
         if self.many {
             self.wake_readers(memory, wakes);
@@ -355,9 +359,10 @@ impl<'g> Place<'g> {
     }
 }
 
-/// Moves the entry at `head` from the queue to the worker and commits by advancing the head; `None` when
-/// the ring word is impossible (the caller then skips it). `mark` replaces the input mark that the previous
-/// holder left, before the commit: a sweep trusts the marks of whatever the dead process held.
+/// Moves the entry at `head` from the queue to the worker and commits by advancing the head; `None`
+/// when the ring word is impossible (the caller then skips it). `mark` replaces the input mark that
+/// the previous holder left, before the commit: a sweep trusts the marks of whatever the dead
+/// process held.
 #[inline]
 pub(crate) fn take<'g>(
     worker: &Worker<'g>,
@@ -384,7 +389,8 @@ pub(crate) fn take<'g>(
     kill_point!("dequeue: owner");
     entry.set.store(mark.1, Ordering::Relaxed);
     entry.set_marks(entry.marks().with_port(mark.0));
-    // SYNC: release, pairs with `HeadCell::load`: our read of the ring word is done. The commit (Q2).
+    // SYNC: release, pairs with `HeadCell::load`: our read of the ring word is done. The commit
+    // (Q2).
     place.cell.store(advance(head, depth), Ordering::Release);
     kill_point!("dequeue: head");
     journal::close(worker.journal);

@@ -49,7 +49,8 @@ trait Flat {
 
 impl Flat for Vec<Page> {
     fn as_flattened_bytes(&mut self) -> &mut [u8] {
-        // SAFETY: `Page` is bytes without padding, and the vector is borrowed for as long as the slice lives.
+        // SAFETY: `Page` is bytes without padding, and the vector is borrowed for as long as the
+        // slice lives.
         unsafe { std::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), self.len() * 4096) }
     }
 }
@@ -97,8 +98,8 @@ pub(crate) fn attach(
     assert!(control_len <= control.pages.len() as u64 * 4096);
     assert!(arena_len <= arena.pages.len() as u64 * 4096);
     // SAFETY:
-    // - both vectors hold at least the lengths given (checked above), page-aligned, and outlive the group: every
-    //   caller drops the group first;
+    // - both vectors hold at least the lengths given (checked above), page-aligned, and outlive the
+    //   group: every caller drops the group first;
     // - nobody writes the header while a group is attached.
     unsafe { Group::attach(control.start(), control_len, arena.start(), arena_len) }
 }
@@ -158,8 +159,8 @@ impl Room {
         let start = self.control.pages.as_ptr().cast::<u8>();
         // SAFETY: inside the segment (checked above).
         let at = unsafe { start.add(usize::try_from(offset).unwrap()) };
-        // SAFETY: aligned to 8 (checked above); everybody uses these bytes as atomics; the arena and this
-        // vector live as long as `self`.
+        // SAFETY: aligned to 8 (checked above); everybody uses these bytes as atomics; the arena
+        // and this vector live as long as `self`.
         unsafe { std::sync::atomic::AtomicU64::from_ptr(at.cast_mut().cast()) }
     }
 

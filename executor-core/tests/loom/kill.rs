@@ -1,11 +1,13 @@
-//! Kill points, exhaustive: for every verb and every n, the victim vanishes at its n-th kill point while a peer
-//! moves; one sweep runs while the peer still moves; then the books must balance.
+//! Kill points, exhaustive: for every verb and every n, the victim vanishes at its n-th kill point
+//! while a peer moves; one sweep runs while the peer still moves; then the books must balance.
 //!
 //! The oracle, after the peer is joined and the suspects were looked at once more:
-//! - an entry is free, in the ring of the queue it names, chained to a live head, left for the successor, or
-//!   held by somebody alive; a block's count is the number of live entries over it;
-//! - no lock and no journal is left; every id comes out once, or died with the victim as the scene allows;
-//! - successors open both ends, the queue carries two laps of messages, and every block can be had again.
+//! - an entry is free, in the ring of the queue it names, chained to a live head, left for the
+//!   successor, or held by somebody alive; a block's count is the number of live entries over it;
+//! - no lock and no journal is left; every id comes out once, or died with the victim as the scene
+//!   allows;
+//! - successors open both ends, the queue carries two laps of messages, and every block can be had
+//!   again.
 
 use crate::support::{
     DEPTH, PEER, Side, VICTIM, assert_all_free, explore_to, full, join_last, references, spawn,
@@ -42,7 +44,8 @@ pub(crate) struct Scene {
     pub(crate) stage: fn() -> Stage,
     pub(crate) victim: fn(&mut Side),
     pub(crate) peer: fn(&mut Side),
-    /// Most ids that may vanish with the victim beyond those it was given and those counted as dropped.
+    /// Most ids that may vanish with the victim beyond those it was given and those counted as
+    /// dropped.
     pub(crate) may_lose: usize,
     pub(crate) inputs: Inputs,
     /// Preemption bound; one more with `DFLOW_LOOM_FULL=1`.

@@ -8,8 +8,8 @@ use executor_core::pool::Head;
 use executor_core::primitive::Ordering;
 use executor_core::sweep::Inputs;
 
-/// A block of the victim's partition that its slot has given up and of which the peer has the last copy, and
-/// a spare extra entry of the peer.
+/// A block of the victim's partition that its slot has given up and of which the peer has the last
+/// copy, and a spare extra entry of the peer.
 fn last_copy_at_peer() -> Stage {
     let group = group([(0, 0), (2, 1), (0, 2)]);
     let mut victim = Side::new(&group, VICTIM, 1);
@@ -21,7 +21,8 @@ fn last_copy_at_peer() -> Stage {
     Stage { group, queue: None, victim, peer, before: Vec::new() }
 }
 
-/// Both hold the same block; the victim's extra entry and one of the peer's are spare and have a past.
+/// Both hold the same block; the victim's extra entry and one of the peer's are spare and have a
+/// past.
 fn shared_block() -> Stage {
     let mut stage = last_copy_at_peer();
     let mbuf = stage.victim.worker.copy_ref(&stage.peer.held[0]).unwrap();
@@ -181,8 +182,8 @@ fn chain_append() {
     ));
 }
 
-/// A chain whose head is an unanswered input: it is adopted whole or without the member, never with a
-/// member that somebody else has.
+/// A chain whose head is an unanswered input: it is adopted whole or without the member, never with
+/// a member that somebody else has.
 #[test]
 fn chain_append_to_an_input() {
     fn stage() -> Stage {
@@ -232,7 +233,8 @@ fn adopt() {
     });
 }
 
-/// With the repair of the journals switched off a model must fail: the harness sees what it is there for.
+/// With the repair of the journals switched off a model must fail: the harness sees what it is
+/// there for.
 #[test]
 fn canary_without_the_journals_the_books_do_not_balance() {
     let broken = std::panic::catch_unwind(|| {

@@ -151,7 +151,8 @@ fn locked_dequeue() {
     });
 }
 
-/// A producer that dies while it grants: the locks over two slots' lanes are broken, the lane can be placed.
+/// A producer that dies while it grants: the locks over two slots' lanes are broken, the lane can
+/// be placed.
 #[test]
 fn grant() {
     fn stage() -> Stage {

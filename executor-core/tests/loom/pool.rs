@@ -5,7 +5,8 @@ use crate::support::{
 };
 use executor_core::primitive::Ordering;
 
-/// Both holders of a block give it back at once: the count ends at 0 and the block can be had again.
+/// Both holders of a block give it back at once: the count ends at 0 and the block can be had
+/// again.
 #[test]
 fn two_holders_free_at_once() {
     check("two frees", || {
@@ -25,7 +26,8 @@ fn two_holders_free_at_once() {
     });
 }
 
-/// One holder copies while the other frees: the copy keeps the block alive (sole-owner store against add).
+/// One holder copies while the other frees: the copy keeps the block alive (sole-owner store
+/// against add).
 #[test]
 fn copy_against_free_keeps_the_block() {
     check("copy and free", || {
@@ -53,7 +55,8 @@ fn copy_against_free_keeps_the_block() {
     });
 }
 
-/// The owner allocates while the last foreign reference goes: it gets the block only when nobody refers to it.
+/// The owner allocates while the last foreign reference goes: it gets the block only when nobody
+/// refers to it.
 #[test]
 fn alloc_against_the_last_foreign_free() {
     check("alloc and free", || {

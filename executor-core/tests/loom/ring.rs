@@ -119,7 +119,8 @@ fn shared_end_delivers_once() {
     });
 }
 
-/// An overwriting producer drops the oldest while a consumer takes it: no message twice, none lost uncounted.
+/// An overwriting producer drops the oldest while a consumer takes it: no message twice, none lost
+/// uncounted.
 #[test]
 fn overwrite_drops_or_delivers() {
     check("overwrite", || {

@@ -1,4 +1,5 @@
-//! What all models share: the bound, a small group, sides, messages, and a futex that loom understands.
+//! What all models share: the bound, a small group, sides, messages, and a futex that loom
+//! understands.
 
 use executor_core::abi::MsgInfo;
 use executor_core::error::{DequeueError, EnqueueError};
@@ -225,8 +226,8 @@ pub(crate) fn assert_all_free(group: &Group<'static>) {
     }
 }
 
-/// The futex of one waiter: sleeps while the word has the expected value. A lost wake is a deadlock that
-/// loom reports.
+/// The futex of one waiter: sleeps while the word has the expected value. A lost wake is a deadlock
+/// that loom reports.
 #[derive(Default)]
 pub(crate) struct Futex {
     lock: Mutex<()>,

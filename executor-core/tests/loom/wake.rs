@@ -1,5 +1,5 @@
-//! Sleeping and waking: no schedule in which a sleeper sleeps on. The futex is a mutex and a condition
-//! variable over the sequence word, so a lost wake is a deadlock that loom reports.
+//! Sleeping and waking: no schedule in which a sleeper sleeps on. The futex is a mutex and a
+//! condition variable over the sequence word, so a lost wake is a deadlock that loom reports.
 
 use crate::support::{DEPTH, Futex, HOST, PEER, Side, VICTIM, check, explore, group, queue, spawn};
 use executor_core::group::Group;
@@ -160,8 +160,8 @@ fn the_ready_set_is_cleared_then_drained() {
     });
 }
 
-/// A producer vanishes anywhere in an enqueue, also between clearing `parked` and the futex wake: the sweep's
-/// wake-all gets the sleeper up (W3).
+/// A producer vanishes anywhere in an enqueue, also between clearing `parked` and the futex wake:
+/// the sweep's wake-all gets the sleeper up (W3).
 #[test]
 fn a_waker_that_dies_loses_no_wake() {
     let mut points = 0;

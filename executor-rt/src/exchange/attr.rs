@@ -48,7 +48,8 @@ pub struct QueueAttr {
     pub deploy: Deploy,
     /// Slot of the consumer; `None` = the creator's.
     pub consumer: Option<SlotId>,
-    /// Waiter of the consumer that producers ring; `None` = the number of the creator's own waiter.
+    /// Waiter of the consumer that producers ring; `None` = the number of the creator's own
+    /// waiter.
     pub waiter: Option<u32>,
 }
 

@@ -5,6 +5,8 @@
 //! or nothing (H2). Only a queue whose control words a peer destroyed can refuse then: its id is
 //! answered PEER_FAULT. Every wait ends at the deadline or with the session, and not at a signal.
 
+use std::sync::atomic::Ordering;
+
 use executor_core::abi::{MsgInfo, RuntimeTensorDesc, TENSOR_DESC_SIZE, head};
 use executor_core::error::{AllocError, Code, EnqueueError, QueueError};
 use executor_core::mbuf::Mbuf;
@@ -130,7 +132,7 @@ fn try_feed(shared: &Shared, feed: &Feed, deadline: Option<MonoTime>) -> Result<
         }
         Err(reason) => {
             lock(&shared.ledger).withdraw(id);
-            shared.room.notify_one();
+            shared.tell_room();
             Err(reason)
         }
     }
@@ -232,8 +234,10 @@ fn open_id(shared: &Shared, feed: &Feed, deadline: Option<MonoTime>) -> Result<u
         }
         let slice =
             deadline.map_or(std::time::Duration::from_secs(3600), |d| d.saturating_since(now));
+        shared.feeders.fetch_add(1, Ordering::Relaxed);
         let waited = shared.room.wait_timeout(ledger, slice);
         ledger = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        shared.feeders.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

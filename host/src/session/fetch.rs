@@ -90,7 +90,7 @@ pub(super) fn fetch(shared: &Arc<Shared>, deadline: Option<MonoTime>) -> Result<
             ledger.take_answer()
         };
         if let Some(answer) = answer {
-            shared.room.notify_one();
+            shared.tell_room();
             return Ok(answered(answer));
         }
         if let Some(event) = poll(shared, &mut side) {
@@ -154,7 +154,7 @@ fn poll(shared: &Arc<Shared>, side: &mut FetchSide) -> Option<Event> {
                 continue;
             };
             side.next = port_index + 1;
-            shared.room.notify_one();
+            shared.tell_room();
             let trans_id = info.trans_id;
             let outcome = if info.ret_code == 0 {
                 shared.outputs_out.fetch_add(1, Ordering::AcqRel);

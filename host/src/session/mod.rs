@@ -54,7 +54,7 @@ mod message;
 mod turn;
 mod watch;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) plan: DeployPlan,
     ledger: Mutex<Ledger>,
     room: Condvar,
+    /// Threads that sleep on `room`; changed under the ledger's lock.
+    feeders: AtomicU32,
     feed: Turn<feed::FeedSide>,
     fetch: Turn<fetch::FetchSide>,
     spare: Mutex<Worker<'static>>,
@@ -149,6 +151,14 @@ impl Shared {
         lock(&self.ended).get_or_insert_with(|| Ended { code, reason: reason.to_owned() });
         lock(&self.ledger).answer_all(code, reason);
         self.wake();
+    }
+
+    /// Wakes a feed that waits for room in the ledger, which was given back under its lock before.
+    fn tell_room(&self) {
+        // Relaxed: the ledger's lock ordered it.
+        if self.feeders.load(Ordering::Relaxed) > 0 {
+            self.room.notify_one();
+        }
     }
 
     /// Wakes feed and fetch, so that they look at the ledger again.
@@ -249,6 +259,7 @@ impl Session {
             attached,
             ledger: Mutex::new(Ledger::new(plan.host.outputs.len(), max_open.max(1))),
             room: Condvar::new(),
+            feeders: AtomicU32::new(0),
             feed: Turn::new(ends.feed),
             fetch: Turn::new(ends.fetch),
             spare: Mutex::new(ends.spare),

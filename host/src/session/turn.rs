@@ -1,4 +1,5 @@
-//! Taking turns with a deadline: a `Mutex` whose waiting ends in time.
+//! Taking turns with a deadline: a `Mutex` whose waiting ends in time. No system call while nobody
+//! waits: the end of a turn wakes only those who said that they do.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,9 +11,15 @@ use super::lock;
 /// Something that one thread uses at a time.
 #[derive(Debug)]
 pub(super) struct Turn<T> {
-    busy: Mutex<bool>,
+    state: Mutex<State>,
     freed: Condvar,
     value: Mutex<T>,
+}
+
+#[derive(Default, Debug)]
+struct State {
+    busy: bool,
+    waiting: u32,
 }
 
 /// A turn; it ends when dropped.
@@ -24,36 +31,42 @@ pub(super) struct Taken<'a, T> {
 
 impl<T> Turn<T> {
     pub(super) fn new(value: T) -> Self {
-        Self { busy: Mutex::new(false), freed: Condvar::new(), value: Mutex::new(value) }
+        Self { state: Mutex::default(), freed: Condvar::new(), value: Mutex::new(value) }
     }
 
     /// Waits for the turn until `deadline`, for ever with `None`; `None` when it did not come.
     pub(super) fn take(&self, deadline: Option<MonoTime>) -> Option<Taken<'_, T>> {
-        let mut busy = lock(&self.busy);
-        while *busy {
-            busy = match deadline {
-                None => self.freed.wait(busy).unwrap_or_else(PoisonError::into_inner),
+        let mut state = lock(&self.state);
+        while state.busy {
+            let now = MonoTime::now();
+            if deadline.is_some_and(|deadline| deadline.is_past(now)) {
+                return None;
+            }
+            state.waiting += 1;
+            state = match deadline {
+                None => self.freed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
-                    let now = MonoTime::now();
-                    if deadline.is_past(now) {
-                        return None;
-                    }
-                    let left = deadline.saturating_since(now);
-                    let waited = self.freed.wait_timeout(busy, left);
+                    let waited = self.freed.wait_timeout(state, deadline.saturating_since(now));
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+            state.waiting -= 1;
         }
-        *busy = true;
-        drop(busy);
+        state.busy = true;
+        drop(state);
         Some(Taken { turn: self, value: lock(&self.value) })
     }
 }
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
-        *lock(&self.turn.busy) = false;
-        self.turn.freed.notify_one();
+        let mut state = lock(&self.turn.state);
+        state.busy = false;
+        let waited_for = state.waiting > 0;
+        drop(state);
+        if waited_for {
+            self.turn.freed.notify_one();
+        }
     }
 }
 

@@ -112,14 +112,26 @@ fn a_lock_without_progress_costs_its_holder_the_life() {
     assert_eq!(lock.load(Ordering::Acquire), 0, "the sweep broke it");
     assert_eq!(flow.generation(2), 1);
     assert!(flow.log().contains("holds the lock of queue 0"), "{}", flow.log());
-    // The host's is left, whatever it does; one that names nobody is broken.
+    // The host's is left, whatever it does; one that names nobody alive is broken.
     let host = Owner::Worker { slot: 0, worker: 0, generation: 1 }.word();
     lock.store(host, Ordering::Release);
     let lane = &flow.memory.slot_shared[1].lane_lock;
-    lane.store(u64::MAX, Ordering::Release);
+    let earlier = Owner::Worker { slot: 1, worker: 0, generation: 1 };
+    let no_host = Owner::Worker { slot: 0, worker: 0, generation: 0 };
+    let no_slot = Owner::Worker { slot: 50, worker: 0, generation: 1 };
+    for word in [u64::MAX, earlier.word(), no_host.word(), no_slot.word()] {
+        broken(&flow, lane, word);
+    }
+    assert_eq!(lock.load(Ordering::Acquire), host);
+    assert_eq!((flow.generation(1), flow.generation(2)), (2, 1));
+}
+
+/// Writes the word of a lock and waits until it is broken; whoever breaks it rings everybody.
+fn broken(flow: &Flow, lock: &AtomicU64, word: u64) {
+    lock.store(word, Ordering::Release);
     let waiter = &flow.memory.waiters[4];
     let mut seen = waiter.sequence.load(Ordering::Acquire);
-    while lane.load(Ordering::Acquire) != 0 {
+    while lock.load(Ordering::Acquire) != 0 {
         let deadline = Some(sys::clock::MonoTime::now().add_ms(30_000));
         assert_ne!(
             sys::futex::wait(&waiter.sequence, seen, deadline),
@@ -127,8 +139,6 @@ fn a_lock_without_progress_costs_its_holder_the_life() {
         );
         seen = waiter.sequence.load(Ordering::Acquire);
     }
-    assert_eq!(lock.load(Ordering::Acquire), host);
-    assert_eq!((flow.generation(1), flow.generation(2)), (2, 1));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! User functions of the fault and integration tests. Messages are `uint64 [n]` tensors whose elements all
-//! follow from the transaction id, so that a mixed-up or torn message is seen at once.
+//! User functions of the fault and integration tests. Messages are `uint64 [n]` tensors whose
+//! elements all follow from the transaction id, so that a mixed-up or torn message is seen at once.
 //!
 //! | function | does |
 //! |---|---|
@@ -9,7 +9,11 @@
 //! | `mother` | as `pass`; its Init starts a grandchild that leaves the process group and sleeps |
 //! | `scribble` | as `pass`, and writes random words into everything it can write, see `scribble` |
 //! | `busy` | as `forward` after spinning for `us` microseconds |
+//! | `act` | as `forward`, except for one id: see `act` |
+//! | `sum` | keeps what comes and sends every `every`-th time the sum of the first elements |
+//! | `user` | sends the first 8 bytes of the user data as its one element |
 
+mod act;
 mod scribble;
 
 use std::process::{Command, Stdio};
@@ -39,6 +43,16 @@ struct Busy {
     micros: u64,
 }
 
+#[derive(Default)]
+struct Sum {
+    every: i64,
+    count: i64,
+    sum: u64,
+}
+
+#[derive(Default)]
+struct User;
+
 export_flow_funcs! {
     "pass" => Pass,
     "forward" => Forward,
@@ -46,6 +60,9 @@ export_flow_funcs! {
     "mother" => Mother,
     "scribble" => scribble::Scribble,
     "busy" => Busy,
+    "act" => act::Act,
+    "sum" => Sum,
+    "user" => User,
 }
 
 fn first<'m, 'c>(inputs: &'m [Msg<'c>]) -> Result<&'m Msg<'c>> {
@@ -98,7 +115,8 @@ impl FlowFunc for Join {
 
 impl FlowFunc for Mother {
     fn init(&mut self, _: &InitContext<'_>) -> Result {
-        // `setsid` leaves the process group; the shell ends at once, so the sleeper is a grandchild.
+        // `setsid` leaves the process group; the shell ends at once, so the sleeper is a
+        // grandchild.
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "setsid sleep 3600 & exit 0"]).stdin(Stdio::null());
         let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -123,5 +141,34 @@ impl FlowFunc for Busy {
             core::hint::spin_loop();
         }
         ctx.set_output(0, first(inputs)?)
+    }
+}
+
+impl FlowFunc for Sum {
+    fn init(&mut self, ctx: &InitContext<'_>) -> Result {
+        self.every = ctx.attr_or("every", 2)?;
+        if self.every > 0 { Ok(()) } else { Err(codes::PARAM_INVALID) }
+    }
+
+    fn proc(&mut self, ctx: &mut Context<'_>, inputs: &[Msg<'_>]) -> Result {
+        let element = first(inputs)?.data::<u64>()?.first().copied().unwrap_or(0);
+        self.sum = self.sum.wrapping_add(element);
+        self.count += 1;
+        if self.count % self.every != 0 {
+            return Ok(());
+        }
+        let mut out = ctx.alloc::<u64>(&[1])?;
+        out.as_mut_slice::<u64>()?.fill(self.sum);
+        ctx.set_output(0, &out)
+    }
+}
+
+impl FlowFunc for User {
+    fn proc(&mut self, ctx: &mut Context<'_>, _: &[Msg<'_>]) -> Result {
+        let mut bytes = [0; 8];
+        ctx.user_data(&mut bytes, 0)?;
+        let mut out = ctx.alloc::<u64>(&[1])?;
+        out.as_mut_slice::<u64>()?.fill(u64::from_le_bytes(bytes));
+        ctx.set_output(0, &out)
     }
 }

@@ -1,7 +1,8 @@
 //! A hostile function: it writes random words into every shared page that its process can write.
 //!
-//! Attributes: `seed`, `from` (id from which it scribbles), `words` (a call), `only` (part of the mapping's
-//! name, "" = all). Its own partition is included: a function may do that to its own messages.
+//! Attributes: `seed`, `from` (id from which it scribbles), `words` (a call), `part`: the shared
+//! section (`shared`), its own private part (`private`), its own partition (`partition`), or `all`.
+//! Its output is a copy, so that messages of its partition are under way.
 #![allow(unsafe_code, reason = "scribbling is the point")]
 
 use flow_func::{Context, FlowFunc, InitContext, Msg, Result, codes};
@@ -41,8 +42,11 @@ impl Scribble {
                 let words = (end - start) as u64 / 8;
                 if at < words {
                     let word = start + usize::try_from(at).unwrap_or(0) * 8;
-                    // SAFETY: inside a mapping that /proc/self/maps called writable; the damage is intended.
-                    unsafe { core::ptr::with_exposed_provenance_mut::<u64>(word).write_volatile(value) };
+                    // SAFETY: inside a mapping that /proc/self/maps called writable; the damage is
+                    // intended.
+                    unsafe {
+                        core::ptr::with_exposed_provenance_mut::<u64>(word).write_volatile(value)
+                    };
                     break;
                 }
                 at -= words;
@@ -51,18 +55,35 @@ impl Scribble {
     }
 }
 
-/// Writable shared mappings whose line contains `name`.
+/// Writable mappings of the memory file `name`, in the order of their addresses.
 fn writable(name: &str) -> Vec<(usize, usize)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let lines = maps.lines().filter(|line| line.contains("rw-s") && line.contains(name));
     lines
-        .filter(|line| line.contains("dflow-"))
         .filter_map(|line| {
             let (start, rest) = line.split_once('-')?;
             let (end, _) = rest.split_once(' ')?;
             Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
         })
         .collect()
+}
+
+/// The places of a part. Of the control segment an executor can write the shared section and,
+/// behind it, its private part.
+fn places(part: &str) -> Result<Vec<(usize, usize)>> {
+    let mut control = writable("dflow-control");
+    let mut arena = writable("dflow-arena");
+    if control.len() != 2 || arena.is_empty() {
+        return Err(codes::FAILED);
+    }
+    match part {
+        "shared" => control.truncate(1),
+        "private" => drop(control.remove(0)),
+        "partition" => return Ok(arena),
+        "all" => control.append(&mut arena),
+        _ => return Err(codes::PARAM_INVALID),
+    }
+    Ok(control)
 }
 
 impl FlowFunc for Scribble {
@@ -74,8 +95,7 @@ impl FlowFunc for Scribble {
         self.state = number("seed", 1)?.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         self.from = number("from", 0)?;
         self.words = number("words", 8)?;
-        let only: &str = ctx.attr_or("only", "")?;
-        self.ranges = writable(only);
+        self.ranges = places(ctx.attr_or("part", "all")?)?;
         Ok(())
     }
 
@@ -84,6 +104,6 @@ impl FlowFunc for Scribble {
         if input.trans_id() >= self.from {
             self.write_some();
         }
-        ctx.set_output(0, input)
+        crate::pass(ctx, input)
     }
 }

@@ -1,5 +1,5 @@
-//! `figure-fault [--full | --smoke] [--seed N]`: kills and stops every kind of process, prints the figure as
-//! one JSON object in its last line. Exit code 1 when the oracle objects.
+//! `figure-fault [--full | --smoke] [--seed N]`: kills and stops every kind of process, prints the
+//! figure as one JSON object in its last line. Exit code 1 when the oracle objects.
 
 use serde_json::json;
 use tests::fault::{self, Config, Events, Report};
@@ -61,8 +61,16 @@ fn run(seed: u64, size: &Size) -> Report {
             add(&mut report, target, fault::supervisor(&one, target, true));
             add(&mut report, target, fault::supervisor(&one, target, false));
         }
-        add(&mut report, "host killed", fault::host_killed(&config(seed + index, 100_000, Events::default(), namespace)));
-        add(&mut report, "host stopped", fault::host_stopped(&config(seed + index, 2_000, Events::default(), namespace)));
+        add(
+            &mut report,
+            "host killed",
+            fault::host_killed(&config(seed + index, 100_000, Events::default(), namespace)),
+        );
+        add(
+            &mut report,
+            "host stopped",
+            fault::host_stopped(&config(seed + index, 2_000, Events::default(), namespace)),
+        );
     }
     report
 }

@@ -139,8 +139,7 @@ pub fn executors(config: &Config) -> Report {
     let files = left::files();
     let tag = left::new_tag(config.seed);
     let session = deploy(config, &tag);
-    let (stop, fed, finished) =
-        (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
+    let (stop, fed, finished) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
     let mut report = std::thread::scope(|scope| {
         let feeding = scope.spawn(|| {
             feeder(&session, config, &stop, &fed);
@@ -176,7 +175,8 @@ fn harass(session: &Session, config: &Config) -> std::collections::BTreeMap<Stri
     let mut events: std::collections::BTreeMap<String, super::Events> =
         session.nodes().into_iter().map(|node| (node.label, super::Events::default())).collect();
     let mut last: HashMap<String, u32> = HashMap::new();
-    let watchdog = MonoTime::now().add_ms(120_000 + 100 * (config.events.kill + config.events.stop));
+    let watchdog =
+        MonoTime::now().add_ms(120_000 + 100 * (config.events.kill + config.events.stop));
     while MonoTime::now() < watchdog && session.ended().is_none() {
         let open: Vec<String> = events
             .iter()

@@ -1,4 +1,5 @@
-//! Sessions whose host is a child process of the test: it is killed, or stopped while executors die.
+//! Sessions whose host is a child process of the test: it is killed, or stopped while executors
+//! die.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -20,8 +21,7 @@ pub fn host_role(config: &Config, tag: &str) {
     let supervisor = sys::procfs::children(watcher).first().copied().unwrap_or(0);
     println!("READY {watcher} {supervisor}");
     let _ = std::io::stdout().flush();
-    let (stop, fed, finished) =
-        (AtomicBool::new(true), AtomicU64::new(0), AtomicBool::new(false));
+    let (stop, fed, finished) = (AtomicBool::new(true), AtomicU64::new(0), AtomicBool::new(false));
     let mut report = std::thread::scope(|scope| {
         scope.spawn(|| {
             feeder(&session, config, &stop, &fed);
@@ -95,8 +95,8 @@ pub fn host_stopped(config: &Config) -> Report {
     report
 }
 
-/// Kills one tagged executor and waits until another process of that name runs; true when it does (or the
-/// flow had ended before).
+/// Kills one tagged executor and waits until another process of that name runs; true when it does
+/// (or the flow had ended before).
 fn kill_one_and_wait(tag: &str, random: &mut Random) -> bool {
     let executors = || -> Vec<u32> {
         let tagged = left::tagged(tag).into_iter();

@@ -6,10 +6,11 @@ use std::path::Path;
 use sys::clock::MonoTime;
 
 /// Environment variable that executors and all their descendants carry.
-pub(super) const TAG: &str = "FAULT_TAG";
+pub const TAG: &str = "FAULT_TAG";
 
 /// Process ids whose environment carries this tag. Zombies have none and do not count.
-pub(super) fn tagged(tag: &str) -> Vec<u32> {
+#[must_use]
+pub fn tagged(tag: &str) -> Vec<u32> {
     let needle = format!("{TAG}={tag}\0");
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -21,8 +22,10 @@ pub(super) fn tagged(tag: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Waits until neither a tagged process nor one of `pids` lives; the number that still do at the watchdog.
-pub(super) fn wait_gone(tag: &str, pids: &[u32]) -> u64 {
+/// Waits until neither a tagged process nor one of `pids` lives; the number that still do at the
+/// watchdog.
+#[must_use]
+pub fn wait_gone(tag: &str, pids: &[u32]) -> u64 {
     let watchdog = MonoTime::now().add_ms(10_000);
     loop {
         let living = pids.iter().filter(|pid| is_alive(**pid)).count() + tagged(tag).len();
@@ -38,7 +41,8 @@ fn is_alive(pid: u32) -> bool {
 }
 
 /// Names with "dflow" in the places where shared memory and temporary files stand.
-pub(super) fn files() -> BTreeSet<String> {
+#[must_use]
+pub fn files() -> BTreeSet<String> {
     let places = ["/dev/shm", "/tmp", "/var/tmp", "/run"];
     let entries = places.into_iter().filter_map(|place| std::fs::read_dir(Path::new(place)).ok());
     let names = entries.flatten().flatten().map(|entry| entry.path().display().to_string());
@@ -46,6 +50,7 @@ pub(super) fn files() -> BTreeSet<String> {
 }
 
 /// A tag of its own for each session.
-pub(super) fn new_tag(seed: u64) -> String {
+#[must_use]
+pub fn new_tag(seed: u64) -> String {
     format!("{}-{seed}-{}", std::process::id(), MonoTime::now().as_ns())
 }

@@ -1,13 +1,14 @@
 //! Sessions that are killed and stopped while they work, and the oracle that looks at what is left.
 //!
-//! Oracle, for every session: each fed (trans_id, port) ended in exactly one event; no id ended by its
-//! deadline (that would be a hang); payloads are those of their ids; after everything was fetched and the
-//! sweeps are done no mbuf and no block is in use; no process that belonged to the flow is left, grandchildren
-//! included; nothing new stands in `/dev/shm` or `/tmp`. Sessions whose host is killed check the last two only.
+//! Oracle, for every session: each fed (trans_id, port) ended in exactly one event; no id ended by
+//! its deadline (that would be a hang); payloads are those of their ids; after everything was
+//! fetched and the sweeps are done no mbuf and no block is in use; no process that belonged to the
+//! flow is left, grandchildren included; nothing new stands in `/dev/shm` or `/tmp`. Sessions whose
+//! host is killed check the last two only.
 
 mod busy;
 mod host;
-mod left;
+pub mod left;
 mod supervisor;
 
 use std::collections::BTreeMap;
@@ -36,7 +37,8 @@ pub struct Report {
     pub fed: u64,
     /// Ids that got exactly one terminal event on every port.
     pub terminal: u64,
-    /// Events beyond the first of an id and port that reached the user (late messages are dropped before).
+    /// Events beyond the first of an id and port that reached the user (late messages are dropped
+    /// before).
     pub duplicates: u64,
     /// Messages that came after their id was answered; dropped by the session.
     pub late: u64,
@@ -88,7 +90,8 @@ impl Report {
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.fed != self.terminal {
-            faults.push(format!("{} ids fed, {} ended once on every port", self.fed, self.terminal));
+            faults
+                .push(format!("{} ids fed, {} ended once on every port", self.fed, self.terminal));
         }
         for (count, what) in [
             (self.duplicates, "duplicate events"),

@@ -20,8 +20,7 @@ pub fn supervisor(config: &Config, target: &str, kill: bool) -> Report {
     let supervisors = sys::procfs::children(watcher);
     let victim = if target == "watcher" { Some(watcher) } else { supervisors.first().copied() };
     let pidfd = victim.and_then(|pid| PidFd::open(pid).ok());
-    let (stop, fed, finished) =
-        (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
+    let (stop, fed, finished) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
     let mut random = Random::new(config.seed);
     let mut report = std::thread::scope(|scope| {
         let feeding = scope.spawn(|| {
@@ -43,7 +42,8 @@ pub fn supervisor(config: &Config, target: &str, kill: bool) -> Report {
         let _ = feeding.join();
         let seen = fetching.join().unwrap_or_default();
         let mut report = seen.finish(&session.counts(), 0b11);
-        let count = Events { kill: u64::from(kill && signalled), stop: u64::from(!kill && signalled) };
+        let count =
+            Events { kill: u64::from(kill && signalled), stop: u64::from(!kill && signalled) };
         report.events.insert(target.to_owned(), count);
         report
     });
