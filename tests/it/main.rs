@@ -1,0 +1,12 @@
+//! Whole flows on real processes: what a user of the host library sees. No test sleeps; every wait has a
+//! watchdog, and every flow is looked at for what it leaves.
+#![deny(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod codes;
+mod deploys;
+mod ends;
+mod refusals;
+mod support;
+mod times;
+mod travel;
