@@ -179,7 +179,9 @@ impl fmt::Debug for Code {
 }
 
 macro_rules! verb_error {
-    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $vdoc:literal])+ $variant:ident => $code:ident, $text:literal;)+ }) => {
+    ($(#[doc = $doc:literal])+ $name:ident {
+        $($(#[doc = $vdoc:literal])+ $variant:ident => $code:ident, $text:literal;)+
+    }) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[non_exhaustive]

@@ -283,18 +283,28 @@ impl<'g> Group<'g> {
     #[cfg(not(loom))]
     fn pools_are_sound(&self) -> bool {
         let m = &self.memory;
-        m.slot_descs.iter().all(|s| {
+        (0u32..).zip(m.slot_descs).all(|(slot, s)| {
             let first = s.first_pool as usize;
             let Some(pools) = m.pools.get(first..first + s.pool_count as usize) else {
                 return false;
             };
             let mut block = u64::from(s.first_entry);
-            pools.iter().all(|p| {
-                let sound = u64::from(p.first_block) == block;
+            let sound = pools.iter().all(|p| {
+                let sound = u64::from(p.first_block) == block && self.has_blocks(slot, p);
                 block += u64::from(p.block_count);
-                sound && block <= u64::from(s.first_entry) + u64::from(s.block_count)
-            })
+                sound
+            });
+            sound && block == u64::from(s.first_entry) + u64::from(s.block_count)
         })
+    }
+
+    /// Every block of a pool is there: who allocates one relies on its size.
+    #[cfg(not(loom))]
+    fn has_blocks(&self, slot: u32, pool: &PoolDesc) -> bool {
+        let (first, count) = (pool.first_block as usize, pool.block_count as usize);
+        let blocks = first.checked_add(count).and_then(|end| self.memory.blocks.get(first..end));
+        let sound = |b: &BlockDesc| b.slot == slot && b.size == pool.block_size && b.size != 0;
+        blocks.is_some_and(|blocks| blocks.iter().all(sound))
     }
 
     /// The group's name.

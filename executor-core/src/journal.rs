@@ -1,7 +1,8 @@
 //! The one-entry journal of a worker: what it is doing right now.
 //!
 //! ```text
-//! operation 63 op 56|55 out 48|47 block 24|23 entry 0        detail 63 queue 48|47 lane 40|31 position 0
+//! operation 63 op 56|55 out 48|47 block 24|23 entry 0
+//! detail    63 queue 48|47 lane 40|31 position 0
 //! ```
 //! `detail` is stored first, `operation` last (release); clearing stores operation 0. A worker that
 //! vanishes therefore leaves either no operation or a complete one. Cost: two stores and one to
@@ -11,10 +12,12 @@
 //! |---|---|---|
 //! | ALLOC | entry = block | entry is tagged: freed by the tag scan; block becomes suspect |
 //! | COPY | new entry, block | entry freed by the tag scan; block becomes suspect |
-//! | FREE | entry, block | block becomes suspect; entry without a block: freed, else left to the tag scan |
-//! | ENQUEUE | entry, queue, lane, position | ring word there? committed: tail := position + 1, destination marked. Else the entry goes back to the worker and is freed |
-//! | DEQUEUE | entry, queue, lane, position | head still at position? not committed: entry goes back to the queue. Else the worker owns it |
-//! | CHAIN | head, member | member linked: tail and length finished. Only tagged: the worker's again |
+//! | FREE | entry, block | block becomes suspect; entry without a block freed, else tag scan |
+//! | ENQUEUE, ring word there | entry, place | committed: tail := position + 1, destination marked |
+//! | ENQUEUE, ring word absent | entry, place | entry goes back to the worker and is freed |
+//! | DEQUEUE, head at position | entry, place | not committed: entry goes back to the queue |
+//! | DEQUEUE, head beyond | entry, place | the worker owns it |
+//! | CHAIN | head, member | linked: tail and length finished; only tagged: the worker's again |
 
 use crate::abi::control::Journal;
 use crate::primitive::{Ordering, kill_point};

@@ -18,9 +18,9 @@
 //! | alloc: count | entry tagged, count 1 | tag scan frees the entry; block recheck |
 //! | copy: owner | extra tagged, no block | tag scan frees the entry |
 //! | copy: count | count one too high | block recheck once its last entry is gone |
-//! | free: block, owner | entry without a block or free, count too high | block recheck through the journal |
+//! | free: block, owner | entry without a block or free, count too high | block recheck |
 //! | free: count | done but for the journal | nothing |
-//! | chain: owner | member chained, not linked | sweep: freed with its head, or when the head is gone |
+//! | chain: owner | member chained, not linked | sweep: freed with or without its head |
 //!
 //! Cost: alloc one CAS and one line; free two stores, one fence; copy one CAS and one fetch_add.
 

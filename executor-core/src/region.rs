@@ -243,7 +243,7 @@ mod modelled {
     use std::vec::Vec;
 
     std::thread_local! {
-        /// What the present execution of this thread's model works on; freed when the next one begins.
+        /// What the present execution of this thread's model works on; freed when the next begins.
         static KEPT: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
     }
 

@@ -6,7 +6,8 @@
 //! ```text
 //!   sleeper: s := sequence; parked := 1; register (bit of C); fence; C? -> parked := 0, go on
 //!            futex_wait(sequence, s); parked := 0; again
-//!   waker:   make C true; fence; registered? -> clear bit; parked.swap(0) == 1? -> sequence += 1, futex_wake
+//!   waker:   make C true; fence; registered? -> clear bit; parked.swap(0) == 1?
+//!            -> sequence += 1, futex_wake
 //! ```
 //! W1 With both fences sequentially consistent, either the sleeper sees C or the waker sees it
 //! registered. W2 A bump between the sleeper's load of `sequence` and its futex_wait makes that

@@ -379,7 +379,8 @@ proptest! {
         world.finish();
     }
 
-    /// Any flip in the header section is refused, or changes nothing that a layout depends on; what is
+    /// Any flip in the header section is refused, or changes nothing that a layout depends on; what
+    /// is
     /// accepted has every block inside the arena.
     #[test]
     fn a_flipped_header_is_refused_or_harmless(
@@ -413,7 +414,10 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..512), len in 0..8192u64) {
+    fn garbage_is_refused(
+        bytes in proptest::collection::vec(any::<u8>(), 0..512),
+        len in 0..8192u64,
+    ) {
         let mut control = common::Pages::new(8192);
         control.bytes()[..bytes.len()].copy_from_slice(&bytes);
         let mut arena = common::Pages::new(4096);
@@ -425,7 +429,10 @@ proptest! {
     #[test]
     fn any_config_has_a_layout_or_a_reason(
         sizes in proptest::collection::vec((any::<u64>(), any::<u32>()), 0..10),
-        extra in any::<u32>(), workers in any::<u32>(), lanes in any::<u32>(), queues in any::<u32>(),
+        extra in any::<u32>(),
+        workers in any::<u32>(),
+        lanes in any::<u32>(),
+        queues in any::<u32>(),
     ) {
         let pools: Vec<_> = sizes
             .iter()
@@ -630,6 +637,20 @@ fn offsets_that_overflow_are_refused() {
     put(bytes, layout.block_descs + first_entry * 24 + 8, offset.wrapping_neg());
     let group = attach(&mut control, layout.control_len, &mut arena, layout.arena_len);
     assert_eq!(group.err(), Some(AttachError::Layout));
+}
+
+/// Whoever allocates a block relies on its size: a table that gives it none, or another slot's, is
+/// refused.
+#[test]
+fn blocks_that_are_not_those_of_their_pool_are_refused() {
+    for (field, value) in [(8, 0u64), (8, 65), (16, 1)] {
+        let (mut control, mut arena, layout) = formatted();
+        let at = usize::try_from(layout.block_descs).unwrap() + field;
+        let width = if field == 16 { 4 } else { 8 };
+        control.bytes()[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
+        let group = attach(&mut control, layout.control_len, &mut arena, layout.arena_len);
+        assert_eq!(group.err(), Some(AttachError::Layout), "{value} at {field}");
+    }
 }
 
 /// Sizes whose sum overflows, and more size classes than a worker has cursors for.

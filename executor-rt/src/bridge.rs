@@ -8,7 +8,7 @@
 //!
 //! | killed | state seen | repaired by |
 //! |---|---|---|
-//! | between taking the bits and ringing | only with its whole process | the successor looks at every queue first |
+//! | between taking the bits and ringing | its whole process | the successor looks first |
 //!
 //! Cost: one more wake-up a burst (2.3 us on one core); processes that can sleep on the waiter
 //! itself should.

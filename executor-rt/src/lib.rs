@@ -8,7 +8,7 @@
 //! | [`bridge`] | queue readiness as an eventfd |
 //! | [`payload`] | payload bytes as slices |
 //! | [`argv`] | command lines of the built-in executors and of `udf-executor` |
-//! | [`exchange`] | queue verbs of the specification: timeouts, ids, heads, gather, tensors; members |
+//! | [`exchange`] | queue verbs of the specification: timeouts, ids, heads, gather, members |
 //! | [`esched`] | event scheduler: groups of threads, priorities, queue events |
 //! | [`exit`] | one table from codes to process exit codes |
 //! | [`interpose`] | counted malloc family, `seal()`, the *in user code* split |

@@ -11,6 +11,10 @@ use executor_core::wake::{self, WakeSet};
 use sys::clock::MonoTime;
 use sys::futex;
 
+/// Longest sleep between two looks, milliseconds. No wake-up is lost (`executor_core::wake`) unless
+/// a peer destroys the words that it depends on; then it is this late at most.
+const LOOK_MS: u64 = 1000;
+
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
@@ -104,13 +108,15 @@ impl<'g> Waiter<'g> {
                 wake::end_park(self.ctl);
                 return Waited::Ready;
             }
-            let outcome = futex::wait(&self.ctl.sequence, parking.expected, deadline);
+            let look = MonoTime::now().add_ms(LOOK_MS);
+            let until = deadline.map_or(look, |deadline| deadline.min(look));
+            let outcome = futex::wait(&self.ctl.sequence, parking.expected, Some(until));
             wake::end_park(self.ctl);
             if ready() {
                 return Waited::Ready;
             }
             match outcome {
-                futex::WaitOutcome::TimedOut => return Waited::TimedOut,
+                futex::WaitOutcome::TimedOut if deadline == Some(until) => return Waited::TimedOut,
                 futex::WaitOutcome::Interrupted => return Waited::Interrupted,
                 _ => {}
             }

@@ -178,7 +178,6 @@ impl LockWatch {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::{MonoTime, Ordering, ProcWatch, SlotCtl};

@@ -2,7 +2,8 @@
 //!
 //! The sweep marked the inputs as adoptable; `set_delivered`, `set_done`, `committed` and
 //! `attempts` are the dead process's own words, so they are exact up to the instruction where it
-//! died.
+//! died, unless its function wrote over them. Numbers that can't be are not believed: whatever is
+//! left is one set then, answered with `PEER_FAULT`.
 
 use executor_core::abi::control::SlotCtl;
 use executor_core::error::Code;
@@ -25,6 +26,7 @@ pub(crate) enum Resume {
 /// Takes over the inputs and decides. Allocates: part of setup.
 pub(crate) fn adopt(node: &mut Node) -> Resume {
     let ctl = node.ctl();
+    let believed = restore_numbers(ctl);
     let (done, delivered) =
         (ctl.set_done.load(Ordering::Acquire), ctl.set_delivered.load(Ordering::Acquire));
     let mut left: Vec<_> = inspect::adoptable(&node.group, node.worker.slot()).collect();
@@ -32,10 +34,11 @@ pub(crate) fn adopt(node: &mut Node) -> Resume {
     for (set, port, entry) in left {
         let Some(mbuf) = node.worker.adopt(entry) else { continue };
         let place = node.reader.inputs.get_mut(port as usize);
-        match place.filter(|input| input.held.is_none() && set > done) {
+        match place.filter(|input| input.held.is_none() && (set > done || !believed)) {
             Some(input) => {
                 // Anything after the delivered set is of the next one.
-                node.worker.of(&mbuf).mark_input(Some(port), set.min(delivered + 1));
+                let set = if believed { set.min(delivered + 1) } else { delivered };
+                node.worker.of(&mbuf).mark_input(Some(port), set);
                 input.held = Some(mbuf);
             }
             None => node.free(mbuf),
@@ -44,11 +47,37 @@ pub(crate) fn adopt(node: &mut Node) -> Resume {
     if delivered <= done {
         return Resume::Fresh;
     }
+    if !believed {
+        let left = node.reader.first().map(|mbuf| node.worker.of(mbuf).msg_info().trans_id);
+        let Some(trans_id) = left else {
+            ctl.set_done.store(delivered, Ordering::Release);
+            return Resume::Fresh;
+        };
+        ctl.trans_id.store(trans_id, Ordering::Relaxed);
+        return Resume::Answer(Code::PEER_FAULT);
+    }
     let complete = node.reader.inputs.iter().all(|input| {
         let held = input.held.as_ref();
         held.is_some_and(|mbuf| node.worker.of(mbuf).input_mark().1 == delivered)
     });
     decide(ctl, &node.options, complete && !node.reader.inputs.is_empty())
+}
+
+/// No process gets as far as this in its sets.
+const SET_MAX: u64 = 1 << 62;
+
+/// True when the set numbers can be: at most one set is inside the function. Else they begin anew,
+/// with one set delivered.
+fn restore_numbers(ctl: &SlotCtl) -> bool {
+    let done = ctl.set_done.load(Ordering::Acquire);
+    let delivered = ctl.set_delivered.load(Ordering::Acquire);
+    if done < SET_MAX && (delivered == done || delivered == done + 1) {
+        return true;
+    }
+    ctl.set_done.store(0, Ordering::Release);
+    ctl.committed.store(0, Ordering::Release);
+    ctl.set_delivered.store(1, Ordering::Release);
+    false
 }
 
 /// The delivered set was inside the function.

@@ -93,7 +93,15 @@ pub(crate) fn serve(node: &mut Node, logger: &Logger) -> Option<End> {
             Err(DequeueError::Fault) => {
                 report::error(logger, None, format_args!("request queue: an impossible entry"));
             }
-            Err(_) => break,
+            Err(DequeueError::Empty | DequeueError::Busy) => break,
+            Err(gone) => {
+                report::error(
+                    logger,
+                    None,
+                    format_args!("request queue: {}; it is gone", gone.code()),
+                );
+                return end.or(Some(End::Code(gone.code())));
+            }
         }
     }
     end

@@ -145,7 +145,8 @@ impl Processor {
             return Err(end);
         }
         let ctl = node.ctl();
-        let set = ctl.set_delivered.load(Ordering::Relaxed) + 1;
+        // Own words, but a function can write over them: a wild number is the successor's to see.
+        let set = ctl.set_delivered.load(Ordering::Relaxed).wrapping_add(1);
         match node.reader.collect(&mut node.worker, set) {
             Collected::Ready => {}
             Collected::Missing(port) => {
@@ -314,7 +315,7 @@ fn deliver(node: &mut Node, context: &Context, set: u64) -> Result<Event, End> {
     let (id, newest) = node.reader.id_range(&node.worker).unwrap_or((set, set));
     if id != newest {
         // The newer ones wait for their partners; marked first, so that a death now loses nothing.
-        node.reader.postpone_others(&node.worker, id, set + 1);
+        node.reader.postpone_others(&node.worker, id, set.wrapping_add(1));
     }
     if node.options.is_head
         && let Some(first) = node.reader.first()

@@ -83,13 +83,16 @@ impl Writer {
         self.given |= 1 << destination;
         let empty = self.destinations.get(destination).is_some_and(|d| d.cache.is_empty());
         let left = if empty { self.send(worker, destination, mbuf) } else { Some(mbuf) };
-        if let Some(mbuf) = left
-            && let Some(to) = self.destinations.get_mut(destination)
-        {
-            debug_assert!(to.cache.len() < to.cache.capacity(), "at most the own entries");
+        let (Some(mbuf), Some(to)) = (left, self.destinations.get_mut(destination)) else { return };
+        if to.cache.len() < to.cache.capacity() {
             to.cache.push_back(mbuf);
             self.cached += 1;
+            return;
         }
+        // More messages than the own entries: a peer freed entries that are not its.
+        self.failure = Some(Code::PEER_FAULT);
+        let wakes = worker.free(mbuf);
+        ring(&worker.memory, wakes);
     }
 
     /// One enqueue; the mbuf comes back when the queue is full.

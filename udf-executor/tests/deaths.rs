@@ -127,6 +127,30 @@ fn half_a_set_is_adopted() {
     node.finalize();
 }
 
+/// A function that writes over the runtime's own words before its process dies.
+#[test]
+fn set_numbers_that_can_not_be_cost_the_set_that_is_left() {
+    for (delivered, done) in [(u64::MAX, 0), (7, 0), (0, 5), (u64::MAX, u64::MAX - 1)] {
+        let mut node = Node::start(Setup::new("slow"));
+        node.ready();
+        node.feed(0, 1, &[1]);
+        node.until_in_function(1);
+        node.own_words().set_done.store(0, Ordering::Release);
+        node.own_words().set_delivered.store(delivered, Ordering::Release);
+        node.own_words().trans_id.store(99, Ordering::Release);
+        node.signal(Signal::KILL);
+        node.end();
+        assert_eq!(node.sweep().adopted, 1);
+        node.own_words().set_done.store(done, Ordering::Release);
+        node.spawn();
+        node.ready();
+        node.fetch(0).assert_answer(1, Code::PEER_FAULT);
+        node.feed(0, 2, &[0]);
+        assert_eq!(node.fetch(0).id(), 2);
+        node.finalize();
+    }
+}
+
 #[test]
 fn sigterm_ends_an_idle_process_well() {
     let mut node = Node::start(Setup::new("identity"));

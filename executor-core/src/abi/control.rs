@@ -4,8 +4,10 @@
 //! section   written by        content (each section starts on a page)
 //! header    creator, once     Header, SlotDesc[slots], PoolDesc[pools], BlockDesc[entries]
 //! status    supervisor        StatusCtl, SlotStatus[slots]
-//! shared    everybody         QueueCtl[queues], WaiterCtl[slots*WAITERS], SlotShared[slots], Entry[entries]
-//! private   one slot each     SlotCtl, Journal[workers], LaneCtl[lanes], HeadCtl[heads], ring words
+//! shared    everybody         QueueCtl[queues], WaiterCtl[slots*WAITERS], SlotShared[slots],
+//!                             Entry[entries]
+//! private   one slot each     SlotCtl, Journal[workers], LaneCtl[lanes], HeadCtl[heads],
+//!                             ring words
 //! ```
 //! A process maps everything read-only and overlays *shared* and its own *private* part read-write,
 //! so a wild write can't reach the header, the status or another slot's indices. Every word is
@@ -250,7 +252,8 @@ words! {
         pool_waiting: AtomicU64,
         /// 0, or the owner word of the worker that places lanes in this slot's private part.
         lane_lock: AtomicU64,
-        /// 0, or the process that was added to the group in this slot: process id in the high half, rights
+        /// 0, or the process that was added to the group in this slot: process id in the high
+        /// half, rights
         /// below. Advisory; written by administrators of the group.
         member: AtomicU64,
     }

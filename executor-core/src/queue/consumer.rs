@@ -3,8 +3,8 @@
 //! | killed after | state seen | repaired by |
 //! |---|---|---|
 //! | journal | message still queued | sweep: journal dropped |
-//! | owner := worker | head not advanced | sweep: owner back to the queue; the next process dequeues it |
-//! | head (**commit**) | entry is the worker's | sweep: input of the dead process (adopted, answered or freed) |
+//! | owner := worker | head not advanced | sweep: owner back to the queue, still queued |
+//! | head (**commit**) | entry is the worker's | sweep: adopted, answered or freed |
 //! | full_waiting cleared | producer may sleep on | sweep wakes everybody (wake W3) |
 
 use heapless::Vec;

@@ -39,7 +39,7 @@ bitflags! {
         const OVERWRITE = 1;
         /// Several consumer processes; implied by OVERWRITE.
         const SHARED = 2;
-        /// PUSH mode: every enqueue is an event, not only empty-to-not-empty (an attribute, see events).
+        /// PUSH mode: every enqueue is an event, not only empty-to-not-empty.
         const PUSH = 4;
     }
 }

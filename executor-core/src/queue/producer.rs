@@ -3,7 +3,7 @@
 //! | killed after | state seen | repaired by |
 //! |---|---|---|
 //! | journal | entry still the worker's | tag scan |
-//! | owner := queue | not in the ring | sweep: ring word absent, entry back to the worker, then tag scan |
+//! | owner := queue | not in the ring | sweep: entry back to the worker, then tag scan |
 //! | ring word (**commit**) | message queued, tail one short | sweep: tail := position + 1 |
 //! | tail | queued, journal open | sweep: ring word present, nothing to do |
 //! | ready bit, unpark | peer may sleep on | sweep wakes everybody (wake W3) |

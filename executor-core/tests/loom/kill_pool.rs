@@ -163,6 +163,33 @@ fn chain_free() {
     });
 }
 
+/// A live peer frees its chain and takes its entries again while a sweep looks for orphans: the sweep must not
+/// free what has begun another life.
+#[test]
+fn orphans_are_not_sought_among_the_living() {
+    fn stage() -> Stage {
+        let group = group([(0, 0), (0, 0), (2, 0)]);
+        let victim = Side::new(&group, VICTIM, 1);
+        let mut peer = Side::new(&group, PEER, 1);
+        let head = peer.message(1);
+        let member = peer.message(2);
+        peer.worker.chain_append(&head, member).unwrap();
+        peer.held.push(head);
+        Stage { group, queue: None, victim, peer, before: Vec::new() }
+    }
+    exhaust(Scene::new(
+        "orphans",
+        stage,
+        |_| {},
+        |peer| {
+            peer.free_all();
+            while let Ok(mbuf) = peer.worker.alloc(1, Head::Zeroed) {
+                peer.held.push(mbuf);
+            }
+        },
+    ));
+}
+
 #[test]
 fn chain_append() {
     fn stage() -> Stage {

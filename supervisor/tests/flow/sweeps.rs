@@ -1,6 +1,6 @@
 //! What a dead process leaves in the memory group, and processes that hold it up.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use executor_core::group::Group;
 use executor_core::inspect::{self, Usage};

@@ -3,7 +3,7 @@
 //!
 //! | function | does |
 //! |---|---|
-//! | `pass` | copies its input to a new message; code [`TORN`] when an element is not `trans_id + index` |
+//! | `pass` | copies its input to a new message; code [`TORN`] unless it is `trans_id + index` |
 //! | `forward` | sets its input as its output: zero copy |
 //! | `join` | two inputs of one id: code [`MIXED`] when their ids or elements differ, else a copy |
 //! | `mother` | as `pass`; its Init starts a grandchild that leaves the process group and sleeps |

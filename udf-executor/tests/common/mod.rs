@@ -293,6 +293,11 @@ impl Node {
         self.host.group.memory.private(1).unwrap().ctl
     }
 
+    /// The words of the process, to be written over.
+    pub(crate) fn own_words(&self) -> &'static SlotCtl {
+        self.supervisor.group.memory.private(1).unwrap().ctl
+    }
+
     pub(crate) fn logs(&self) -> String {
         String::from_utf8(memfd::read_all(&self.log).unwrap()).unwrap()
     }
