@@ -185,6 +185,12 @@ impl<'g> Producer<'g> {
         self.room != 0 || self.looks_again()
     }
 
+    /// True when a message without room takes the place of the oldest.
+    #[must_use]
+    pub fn overwrites(&self) -> bool {
+        self.flags.contains(QueueFlags::OVERWRITE)
+    }
+
     /// Reads the consumer's head. The level seen here, once in `depth` messages and whenever the
     /// lane is full, is what the high-water mark knows.
     #[cold]

@@ -408,7 +408,7 @@ fn wait_for_room(
     for (index, input) in side.ports.iter_mut().enumerate() {
         for instances in &mut input.destinations {
             let Some(producer) = instance_of(instances, id) else { continue };
-            if producer.has_room() {
+            if producer.overwrites() || producer.has_room() {
                 continue;
             }
             producer.count_full_wait();

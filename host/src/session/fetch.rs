@@ -145,7 +145,11 @@ fn poll(shared: &Arc<Shared>, side: &mut FetchSide) -> Option<Event> {
                     std::thread::yield_now();
                     break;
                 }
-                Err(_) => break,
+                Err(DequeueError::Empty) => break,
+                Err(gone) => {
+                    destroyed(shared, port_index, gone.code());
+                    break;
+                }
             };
             let info = side.worker.of(&mbuf).msg_info();
             let settled = lock(&shared.ledger).settle(info.trans_id, port_index, MonoTime::now());
@@ -167,6 +171,16 @@ fn poll(shared: &Arc<Shared>, side: &mut FetchSide) -> Option<Event> {
         }
     }
     None
+}
+
+/// Nothing can come out of this port any more: a peer destroyed the words of its queue.
+#[cold]
+fn destroyed(shared: &Shared, port: usize, code: Code) {
+    let output = shared.plan.host.outputs.get(port);
+    let queue = output.and_then(|output| shared.plan.queues.get(output.queue as usize));
+    let name = queue.map_or("?", |queue| queue.name.as_str());
+    let reason = format!("queue `{name}`: a process of this flow wrote over its words ({code})");
+    shared.end(Code::PEER_FAULT, &reason);
 }
 
 /// A ret_code that came through the flow; `worker_id` names the slot that set it, where a runtime

@@ -105,7 +105,8 @@ impl Lost {
         Causes {
             sweeps: memory.status.sweeps.load(Ordering::Acquire),
             stateful_sweeps: stateful.map(|slot| slot.sweeps.load(Ordering::Acquire)).sum(),
-            drops: drops.map(|info| info.drops).sum(),
+            // Wrapping: what a peer wrote may be any number.
+            drops: drops.fold(0, |sum, info| sum.wrapping_add(info.drops)),
         }
     }
 

@@ -86,7 +86,7 @@ use turn::Turn;
 /// Why a session no longer runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// NODE_FAILED, SUPERVISOR_DIED or SESSION_CLOSED.
+    /// NODE_FAILED, SUPERVISOR_DIED, PEER_FAULT or SESSION_CLOSED.
     pub code: Code,
     /// In words.
     pub reason: String,
