@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod garbage;
+mod pokes;
 mod scribble;
 mod survivors;
 

@@ -19,6 +19,8 @@ fn three(function: &str) -> FlowGraph {
 fn forwarding_copies_nothing() {
     let flow = Flow::start(three("forward"));
     assert!(flow.one_by_one(20).iter().zip(1..).all(|(found, id)| *found == message(id)));
+    // A set is counted after its outputs are under way.
+    flow.wait_until(|session| session.nodes().iter().all(|node| node.processed == 20));
     for node in flow.session.nodes() {
         assert_eq!((node.bytes_copied, node.processed, node.allocations.1), (0, 20, 0), "{node:?}");
     }

@@ -8,6 +8,7 @@
 //! | `join` | two inputs of one id: code [`MIXED`] when their ids or elements differ, else a copy |
 //! | `mother` | as `pass`; its Init starts a grandchild that leaves the process group and sleeps |
 //! | `scribble` | as `pass`, and writes random words into everything it can write, see `scribble` |
+//! | `poke` | as `forward`; at one id it writes one word of the shared section, see `scribble` |
 //! | `busy` | as `forward` after spinning for `us` microseconds |
 //! | `act` | as `forward`, except for one id: see `act` |
 //! | `sum` | keeps what comes and sends every `every`-th time the sum of the first elements |
@@ -59,6 +60,7 @@ export_flow_funcs! {
     "join" => Join,
     "mother" => Mother,
     "scribble" => scribble::Scribble,
+    "poke" => scribble::Poke,
     "busy" => Busy,
     "act" => act::Act,
     "sum" => Sum,

@@ -107,3 +107,40 @@ impl FlowFunc for Scribble {
         crate::pass(ctx, input)
     }
 }
+
+/// Writes one word of the shared section: `value` at byte `offset`, at id `at`; else as `forward`.
+#[derive(Default)]
+pub(crate) struct Poke {
+    at: u64,
+    offset: usize,
+    value: u64,
+    start: usize,
+}
+
+impl FlowFunc for Poke {
+    fn init(&mut self, ctx: &InitContext<'_>) -> Result {
+        self.at = ctx.attr::<i64>("at")?.cast_unsigned();
+        self.value = ctx.attr::<i64>("value")?.cast_unsigned();
+        let offset: i64 = ctx.attr("offset")?;
+        self.offset = usize::try_from(offset).map_err(|_| codes::PARAM_INVALID)?;
+        let shared = places("shared")?;
+        let (start, end) = shared.first().copied().ok_or(codes::FAILED)?;
+        self.start = start;
+        if self.offset % 8 == 0 && self.offset < end - start {
+            Ok(())
+        } else {
+            Err(codes::PARAM_INVALID)
+        }
+    }
+
+    fn proc(&mut self, ctx: &mut Context<'_>, inputs: &[Msg<'_>]) -> Result {
+        let [input] = inputs else { return Err(codes::PARAM_INVALID) };
+        ctx.set_output(0, input)?;
+        if input.trans_id() == self.at {
+            let word = core::ptr::with_exposed_provenance_mut::<u64>(self.start + self.offset);
+            // SAFETY: inside the section (`init`); the damage is intended.
+            unsafe { word.write_volatile(self.value) };
+        }
+        Ok(())
+    }
+}
