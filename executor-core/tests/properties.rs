@@ -610,9 +610,12 @@ fn truncated_newer_and_other_segments_have_their_code() {
     assert_eq!(refuse(&|b| b[12] += 1, 0), Some(AttachError::Version));
     assert_eq!(refuse(&|b| b[16] ^= 1, 0), Some(AttachError::Layout));
     assert_eq!(refuse(&|b| b[40] += 1, 0), Some(AttachError::Layout));
-    let (mut control, mut arena, layout) = formatted();
-    let short = attach(&mut control, layout.control_len, &mut arena, layout.arena_len - 1);
-    assert_eq!(short.err(), Some(AttachError::Truncated));
+    let at = usize::try_from(formatted().2.block_descs).unwrap();
+    assert_eq!(refuse(&|b| b[at + 8] = 0, 0), Some(AttachError::Layout), "a block without bytes");
+    assert_eq!(refuse(&|b| b[at + 16] = 1, 0), Some(AttachError::Layout), "another slot's");
+    let (mut control, mut arena, at) = formatted();
+    let short = attach(&mut control, at.control_len, &mut arena, at.arena_len - 1).err();
+    assert_eq!(short, Some(AttachError::Truncated));
 }
 
 /// Offsets whose sum overflows are refused: a block must lie in its partition, a partition in the
@@ -637,20 +640,6 @@ fn offsets_that_overflow_are_refused() {
     put(bytes, layout.block_descs + first_entry * 24 + 8, offset.wrapping_neg());
     let group = attach(&mut control, layout.control_len, &mut arena, layout.arena_len);
     assert_eq!(group.err(), Some(AttachError::Layout));
-}
-
-/// Whoever allocates a block relies on its size: a table that gives it none, or another slot's, is
-/// refused.
-#[test]
-fn blocks_that_are_not_those_of_their_pool_are_refused() {
-    for (field, value) in [(8, 0u64), (8, 65), (16, 1)] {
-        let (mut control, mut arena, layout) = formatted();
-        let at = usize::try_from(layout.block_descs).unwrap() + field;
-        let width = if field == 16 { 4 } else { 8 };
-        control.bytes()[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
-        let group = attach(&mut control, layout.control_len, &mut arena, layout.arena_len);
-        assert_eq!(group.err(), Some(AttachError::Layout), "{value} at {field}");
-    }
 }
 
 /// Sizes whose sum overflows, and more size classes than a worker has cursors for.

@@ -1,9 +1,10 @@
-//! Hostile peers, seeded and bounded: a function that writes random words into everything its process can
-//! write, and processes that are started with garbage. `DFLOW_FUZZ_FULL=1` runs many seeds,
-//! `DFLOW_FUZZ_SEED=N` starts at another one; a failure names its seed.
+//! Hostile peers, seeded and bounded: a function that writes random words into everything its
+//! process can write, and processes that are started with garbage. `DFLOW_FUZZ_FULL=1` runs many
+//! seeds, `DFLOW_FUZZ_SEED=N` starts at another one; a failure names its seed.
 //!
-//! Oracle of a session: no survivor (host, supervisor, the other executors) crashes, panics or hangs; every
-//! fed id ends in exactly one event; waits keep their deadlines; `close` returns and leaves nothing.
+//! Oracle of a session: no survivor (host, supervisor, the other executors) crashes, panics or
+//! hangs; every fed id ends in exactly one event; waits keep their deadlines; `close` returns and
+//! leaves nothing.
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

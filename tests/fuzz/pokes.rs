@@ -81,7 +81,7 @@ fn end(session: Session, tag: &str) {
     let watcher = session.watcher_pid();
     session.close();
     assert_eq!(left::wait_gone(tag, &[watcher]), 0);
-    assert_eq!(survivors::take_panics(), [String::new(); 0]);
+    assert_eq!(survivors::take_panics(), Vec::<String>::new());
 }
 
 #[test]
@@ -92,7 +92,8 @@ fn a_destroyed_output_queue_ends_the_session_and_is_named() {
     let session =
         deploy(QueuePolicy::Fifo, &tag, &|plan| (queue(plan, "host:out", 0), OTHER_GENERATION));
     let codes = ids(&session);
-    assert!((3..=5).contains(&codes.len()), "{codes:?}");
+    // One more may be under way before the word is written, and one end by its deadline.
+    assert!((3..=6).contains(&codes.len()), "{codes:?}");
     assert!(codes.iter().take(3).all(|code| *code == 0), "{codes:?}");
     let ended = session.ended().unwrap();
     assert_eq!(ended.code, Code::PEER_FAULT);

@@ -85,7 +85,7 @@ impl Case {
 fn deploy(case: &Case, tag: &str) -> Session {
     let checked = case.graph(tag).check().unwrap_or_else(|refused| panic!("{refused}"));
     let plan = checked.plan(&Limits::default()).unwrap_or_else(|error| panic!("{error}"));
-    let namespace = case.seed % 2 == 0;
+    let namespace = case.seed.is_multiple_of(2);
     let options = DeployOptions { namespace, ..DeployOptions::default() };
     plan.deploy(&options).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -249,8 +249,8 @@ fn seeds(part: &'static str) -> Tally {
     let named = |(code, count): (&u32, &u64)| format!("{}: {count}", Code(*code));
     let codes: Vec<String> = tally.codes.iter().map(named).collect();
     println!(
-        "{part}: {} sessions, {} ids fed, {} refused, {} data ({} torn), {} queue faults, {} deaths of \
-         the scribbler, {} ends of others; codes: {}",
+        "{part}: {} sessions, {} ids fed, {} refused, {} data ({} torn), {} queue faults, {} \
+         deaths of the scribbler, {} ends of others; codes: {}",
         tally.sessions,
         tally.fed,
         tally.refused,

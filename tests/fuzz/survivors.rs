@@ -58,8 +58,8 @@ pub(crate) fn is_crash(line: &str) -> bool {
     .any(|how| line.contains(how))
 }
 
-/// Ends the whole test program when it is not dropped in time: a hang shows as a failure that names what
-/// hung, not as a run without end.
+/// Ends the whole test program when it is not dropped in time: a hang shows as a failure that names
+/// what hung, not as a run without end.
 pub(crate) struct Watchdog {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -1,5 +1,5 @@
-//! Graphs that `dflow run` refuses, each before anything is started: the programs that it would start do
-//! nothing but fail, and that would be seen.
+//! Graphs that `dflow run` refuses, each before anything is started: the programs that it would
+//! start do nothing but fail, and that would be seen.
 
 use std::process::Command;
 

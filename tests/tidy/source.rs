@@ -26,6 +26,7 @@ const UNSAFE_FILES: &[&str] = &[
     "flow-func/src/abi*",
     "flow-func/src/export*",
     "tests/no-alloc-probe/src/",
+    "tests/functions/src/act.rs",
     "tests/functions/src/scribble.rs",
     "benches/src/shared.rs",
     "benches/rivals/src/",

@@ -39,14 +39,16 @@ impl Act {
             }
             "write" => {
                 let first = input.bytes().as_ptr().cast_mut();
-                // SAFETY: none for a foreign block: the process dies here, as the test wants. Of a copied
-                // input this function is the only reader.
+                // SAFETY: none for a foreign block: the process dies here, as the test wants. Of a
+                // copied input this function is the only reader.
                 unsafe { first.write_volatile(7) };
             }
             "nothing" => return Ok(()),
             "wait" => {
-                while self.first_life {
-                    std::thread::park();
+                if self.first_life {
+                    loop {
+                        std::thread::park();
+                    }
                 }
             }
             _ => return Err(codes::PARAM_INVALID),

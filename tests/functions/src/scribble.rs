@@ -126,7 +126,7 @@ impl FlowFunc for Poke {
         let shared = places("shared")?;
         let (start, end) = shared.first().copied().ok_or(codes::FAILED)?;
         self.start = start;
-        if self.offset % 8 == 0 && self.offset < end - start {
+        if self.offset.is_multiple_of(8) && self.offset < end - start {
             Ok(())
         } else {
             Err(codes::PARAM_INVALID)
