@@ -13,7 +13,7 @@
 //! | ALLOC | entry = block | entry is tagged: freed by the tag scan; block becomes suspect |
 //! | COPY | new entry, block | entry freed by the tag scan; block becomes suspect |
 //! | FREE | entry, block | block becomes suspect; entry without a block freed, else tag scan |
-//! | ENQUEUE, ring word there | entry, place | committed: tail := position + 1, destination marked |
+//! | ENQUEUE, ring word there | entry, place | committed: tail finished, destination marked |
 //! | ENQUEUE, ring word absent | entry, place | entry goes back to the worker and is freed |
 //! | DEQUEUE, head at position | entry, place | not committed: entry goes back to the queue |
 //! | DEQUEUE, head beyond | entry, place | the worker owns it |

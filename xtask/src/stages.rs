@@ -188,7 +188,7 @@ pub(crate) const STAGES: &[Stage] = &[
         budget_s: 120,
         steps: &[
             cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
-            cargo(&["build", "--profile", "udf", "-p", "faultfuncs"]).compiles(),
+            cargo(&["build", "--profile", "udf", "-p", "faultfuncs", "-p", "testfuncs"]).compiles(),
             inner(sizes::check),
         ],
     },
@@ -239,6 +239,15 @@ pub(crate) const STAGES: &[Stage] = &[
                 .variant("loom", LOOM)
                 .compiles(),
             test(&["-p", "executor-core", "--release", "--test", "loom"]).variant("loom", LOOM),
+        ],
+    },
+    Stage {
+        name: "flows",
+        about: "whole flows of real processes: integration, and hostile peers fuzzed",
+        budget_s: 80,
+        steps: &[
+            nextest(&["-p", "tests", "--test", "it", "--test", "fuzz", "--no-run"]).compiles(),
+            nextest(&["-p", "tests", "--test", "it", "--test", "fuzz"]),
         ],
     },
     Stage {

@@ -163,7 +163,8 @@ fn chain_free() {
     });
 }
 
-/// A live peer frees its chain and takes its entries again while a sweep looks for orphans: the sweep must not
+/// A live peer frees its chain and takes its entries again while a sweep looks for orphans: the
+/// sweep must not
 /// free what has begun another life.
 #[test]
 fn orphans_are_not_sought_among_the_living() {
