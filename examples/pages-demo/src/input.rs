@@ -46,16 +46,21 @@ pub(crate) fn collect(args: &Args) -> Result<Inputs, String> {
     for path in &args.paths {
         if path.is_dir() {
             add_directory(&mut inputs, path)?;
-        } else {
+        } else if path.exists() {
             add_file(&mut inputs, path);
+        } else {
+            return Err(format!("{}: no such file or directory", path.display()));
         }
     }
     render(&mut inputs, args)?;
-    if inputs.pages.is_empty() && inputs.refused.is_empty() {
+    if inputs.pages.is_empty() {
+        for (name, reason) in &inputs.refused {
+            eprintln!("{name}: {reason}");
+        }
+        let other = inputs.skipped;
         return Err(format!(
-            "nothing to feed: no PNG or JPEG file among {} files; name images, directories of \
-             images, or --pages N",
-            inputs.skipped
+            "nothing to feed ({other} files of other kinds than PNG and JPEG); name images, \
+             directories of images, or --pages N"
         ));
     }
     Ok(inputs)

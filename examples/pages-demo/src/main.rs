@@ -11,6 +11,7 @@ mod args;
 mod chaos;
 mod demo;
 mod flow;
+mod hop;
 mod input;
 mod outcome;
 mod processes;

@@ -63,7 +63,7 @@ impl Outcome {
             }
             Outcome::Row(_) => "a record".to_owned(),
             Outcome::Coded { code, node: Some(node), reason } => {
-                format!("node `{node}`: {reason} [{code}]")
+                format!("{node}: {reason} [{code}]")
             }
             Outcome::Coded { code, node: None, reason } => format!("{reason} [{code}]"),
         }
@@ -88,6 +88,6 @@ mod tests {
         let coded = Outcome::coded(pages::codes::BAD_IMAGE, Some("decode".to_owned()), "");
         assert!(coded.agrees(&Outcome::coded(pages::codes::BAD_IMAGE, None, "")));
         assert!(!coded.agrees(&row) && !row.agrees(&coded));
-        assert_eq!(coded.text(), "node `decode`: not a readable PNG or JPEG file [9900001]");
+        assert_eq!(coded.text(), "decode: not a readable PNG or JPEG file [9900001]");
     }
 }

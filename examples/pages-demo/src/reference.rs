@@ -16,12 +16,12 @@ pub(crate) struct Reference {
 }
 
 /// The graph's functions, ready to be called.
-struct Chain<'a>(Vec<(&'a str, LocalRunner)>);
+pub(crate) struct Chain<'a>(Vec<(&'a str, LocalRunner)>);
 
 /// Sends every page through the functions of `flow`; `tick` is called after each.
 ///
 /// # Errors
-/// A function that `examples/pages` lacks, or whose init fails; or a graph that is no chain.
+/// As [`Chain::new`] and [`Chain::send`].
 pub(crate) fn run(
     flow: &CheckedFlow,
     pages: &[Page],
@@ -37,24 +37,12 @@ pub(crate) fn run(
     Ok(Reference { outcomes, took: start.elapsed() })
 }
 
-/// Median time of `file` through the functions of `flow`.
-///
-/// # Errors
-/// As [`run`].
-pub(crate) fn time(flow: &CheckedFlow, file: &[u8], rounds: usize) -> Result<Duration, String> {
-    let mut chain = Chain::new(flow)?;
-    let mut times = Vec::with_capacity(rounds);
-    for _ in 0..rounds {
-        let start = Instant::now();
-        chain.send(file)?;
-        times.push(start.elapsed());
-    }
-    times.sort_unstable();
-    Ok(times.get(rounds / 2).copied().unwrap_or_default())
-}
-
 impl<'a> Chain<'a> {
-    fn new(flow: &'a CheckedFlow) -> Result<Self, String> {
+    /// Creates and initialises every function of `flow`.
+    ///
+    /// # Errors
+    /// A function that `examples/pages` lacks, or whose init fails; or a graph that is no chain.
+    pub(crate) fn new(flow: &'a CheckedFlow) -> Result<Self, String> {
         let mut chain = Vec::new();
         for index in flow.order() {
             let (name, node) = (flow.graph().nodes.name(*index), flow.graph().nodes.item(*index));
@@ -67,7 +55,11 @@ impl<'a> Chain<'a> {
         Ok(Chain(chain))
     }
 
-    fn send(&mut self, file: &[u8]) -> Result<Outcome, String> {
+    /// One page through all of them.
+    ///
+    /// # Errors
+    /// A call that would end its process.
+    pub(crate) fn send(&mut self, file: &[u8]) -> Result<Outcome, String> {
         let wrong = |code: i32| format!("reference: a call answers {code}");
         let len = i64::try_from(file.len()).unwrap_or(i64::MAX);
         let mut msg = LocalMsg::tensor(&[len], file).map_err(wrong)?;
@@ -125,7 +117,7 @@ mod tests {
         let mut ticks = 0;
         let found = run(&flow, &pages, || ticks += 1).expect("runs").outcomes;
         assert_eq!(ticks, 2);
-        assert_eq!(found[0].text(), "node `decode`: not a readable PNG or JPEG file [9900001]");
+        assert_eq!(found[0].text(), "decode: not a readable PNG or JPEG file [9900001]");
         let measure = found[1].measure().expect("a record");
         assert!((measure.skew_degrees() - spec.skew_degrees).abs() < 0.3);
     }

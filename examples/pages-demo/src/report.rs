@@ -1,6 +1,7 @@
 //! The end of a run: checks, numbers, as text and as JSON.
 
 use crate::chaos::Kill;
+use crate::hop::Hop;
 use crate::style::Style;
 use dflow::Session;
 use dflow::session::NodeCounts;
@@ -78,8 +79,8 @@ pub(crate) struct Report {
     pub(crate) reference_rate: Option<f64>,
     /// By node.
     pub(crate) nodes: Vec<NodeSum>,
-    /// Microseconds that a hop adds, and how many hops there are.
-    pub(crate) hop: Option<(f64, f64)>,
+    /// Cost of a hop.
+    pub(crate) hop: Hop,
     /// Kills.
     pub(crate) kills: Vec<Kill>,
     /// All that has to hold.
@@ -114,28 +115,24 @@ impl Report {
         let (events, seconds) = (self.events, self.took.as_secs_f64());
         let rate = style.bold(&format!("{:.1} pages/s", self.rate()));
         line("throughput", format!("{rate} ({events} pages in {seconds:.2} s){one}"));
-        if let Some((micros, hops)) = self.hop {
-            let cost = style.bold(&format!("{micros:.1} µs"));
-            line(
-                "hop",
-                format!("{cost} (a small page, everyone asleep before it comes: what it takes"),
-            );
-            line("", format!("longer than in one process, by the {hops:.0} queues it passes)"));
-        }
+        let Hop { cost, queues } = self.hop;
+        let cost = style.bold(&format!("{:.1} µs", cost.as_secs_f64() * 1e6));
+        line(
+            "hop",
+            format!("{cost} (a blank page alone, everyone asleep before it comes: what it takes"),
+        );
+        line("", format!("longer than in one process, by the {queues} queues it passes)"));
         let user: u64 = self.nodes.iter().map(|node| node.allocations.1).sum();
         line(
             "heap",
             format!("{user} allocations inside functions (image decoders), none by the runtime"),
         );
-        if !self.kills.is_empty() {
-            let (kills, restarts) = (self.kills.len(), self.restarts());
-            line("chaos", format!("{kills} processes killed with -9, {restarts} restarts"));
-        }
         text.push('\n');
         for check in &self.checks {
             let mark = if check.holds { style.green("✓") } else { style.red("✗") };
             let _ = writeln!(text, " {mark} {}", check.text);
         }
+        text.truncate(text.trim_end().len());
         text
     }
 
@@ -179,7 +176,7 @@ impl Report {
         json!({
             "pages": rows, "events": self.events, "seconds": self.took.as_secs_f64(),
             "pages_per_s": self.rate(), "reference_pages_per_s": self.reference_rate,
-            "hop_us": self.hop.map(|(micros, _)| micros), "nodes": nodes.collect::<Vec<_>>(),
+            "hop_us": self.hop.cost.as_secs_f64() * 1e6, "nodes": nodes.collect::<Vec<_>>(),
             "kills": kills.collect::<Vec<_>>(), "restarts": self.restarts(),
             "checks": checks.collect::<Vec<_>>(), "holds": self.holds(),
         })

@@ -127,34 +127,19 @@ fn feed_all(session: &Session, plan: Plan<'_>, progress: &Progress, start: Insta
     }
 }
 
-/// Median latency of `small`, one at a time, so that every process sleeps when its message comes.
+/// From feed to fetch of `file` alone: every process sleeps when its message comes.
 ///
 /// # Errors
-/// The flow does not answer.
-pub(crate) fn idle_latency(
-    session: &Session,
-    small: &[u8],
-    rounds: usize,
-) -> Result<Duration, String> {
-    let mut micros = Vec::with_capacity(rounds);
-    for _ in 0..rounds {
-        let feed = Feed::of(vec![Tensor::bytes(small.to_vec())]);
-        let wait = || Some(MonoTime::now().add_ms(PATIENCE_MS));
-        session.feed(feed, wait()).map_err(|error| format!("feed of a small page: {error}"))?;
-        let event = session.fetch(wait()).map_err(|error| format!("fetch: {error}"))?;
-        if event.outcome.is_err() {
-            return Err(format!("a small page: {}", Outcome::of(&event).text()));
-        }
-        micros.push(event.micros);
+/// The flow does not answer with data.
+pub(crate) fn one(session: &Session, file: &[u8]) -> Result<Duration, String> {
+    let feed = Feed::of(vec![Tensor::bytes(file.to_vec())]);
+    let wait = || Some(MonoTime::now().add_ms(PATIENCE_MS));
+    session.feed(feed, wait()).map_err(|error| format!("feed of a small page: {error}"))?;
+    let event = session.fetch(wait()).map_err(|error| format!("fetch: {error}"))?;
+    match event.outcome {
+        Ok(_) => Ok(Duration::from_micros(event.micros)),
+        Err(_) => Err(format!("a small page: {}", Outcome::of(&event).text())),
     }
-    micros.sort_unstable();
-    Ok(Duration::from_micros(micros.get(rounds / 2).copied().unwrap_or(0)))
-}
-
-/// Queues that a message passes from feed to fetch.
-pub(crate) fn hops(session: &Session) -> f64 {
-    let nodes = session.plan().executors.iter().filter(|executor| executor.instance == 0);
-    f64::from(u32::try_from(nodes.count()).unwrap_or(u32::MAX)) + 1.0
 }
 
 /// The middle value; 0 of none.

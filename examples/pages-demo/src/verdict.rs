@@ -75,15 +75,17 @@ pub(crate) fn frugality(nodes: &[NodeSum]) -> [Check; 2] {
     ]
 }
 
-/// Nobody died by himself.
-pub(crate) fn deaths(nodes: &[NodeSum]) -> Check {
+/// Whoever was killed was replaced, and nobody died otherwise.
+pub(crate) fn deaths(nodes: &[NodeSum], kills: usize) -> Check {
     let restarts: u64 = nodes.iter().map(|node| node.restarts).sum();
-    Check { key: "restarts", text: format!("{restarts} restarts"), holds: restarts == 0 }
+    let text = format!("{kills} processes killed, {restarts} restarts");
+    Check { key: "restarts", text, holds: restarts == kills as u64 }
 }
 
 /// Nothing is left in shared memory.
-pub(crate) fn memory(left: u32, idle: u32) -> Check {
-    let text = format!("{left} mbufs left behind ({idle} are kept for control messages)");
+pub(crate) fn memory(left: u32) -> Check {
+    let besides = "each process keeps one for its next control message";
+    let text = format!("{left} mbufs left behind ({besides})");
     Check { key: "leaked", text, holds: left == 0 }
 }
 
