@@ -1,6 +1,6 @@
 //! The `dflow` command line.
 //!
-//! Results go to stdout, everything else to stderr. Exit codes are in [`exit`] and in `dflow help
+//! Results go to stdout, everything else to stderr. Exit codes are in `exit.rs` and in `dflow help
 //! run`.
 
 mod exit;
