@@ -16,7 +16,7 @@ use flow_func::abi::{ACCESS_OWNED, ACCESS_WRITE_DATA, MsgV1, ParamsV1, field};
 use flow_func::attrs::AttrMap;
 use flow_func::codes::{FAILED, PARAM_INVALID};
 
-use crate::node::{HeadOf, Node, Source, add};
+use crate::node::{HeadOf, Node, Source, add, name_slot};
 use crate::view::{self, TAG_HANDLE, TAG_INPUT};
 
 /// Alignments that a function may ask for (udf §1.14).
@@ -198,6 +198,9 @@ impl Context {
                 let access = node.worker.of(mbuf);
                 let mut info = access.msg_info();
                 set_field(&mut info, number, value)?;
+                if number == field::RET_CODE {
+                    name_slot(&mut info, node.worker.slot());
+                }
                 access.set_msg_info(&info);
             }
             refresh(node, index, of.access)

@@ -13,6 +13,7 @@ use executor_core::abi::{MsgInfo, RuntimeTensorDesc, TENSOR_DESC_SIZE};
 use executor_core::error::{AllocError, Code};
 use executor_core::group::Group;
 use executor_core::mbuf::Mbuf;
+use executor_core::owner::SlotId;
 use executor_core::pool::{Head, Worker};
 use executor_core::primitive::{AtomicU64, Ordering, spin_hint};
 use executor_rt::log::Logger;
@@ -316,7 +317,8 @@ impl Node {
                     if let Some(input) = self.reader.with_id(&self.worker, trans_id) {
                         access.copy_head_from(&self.worker.of(input));
                     }
-                    access.update_msg_info(|info| as_answer(info, trans_id, code));
+                    let slot = self.worker.slot();
+                    access.update_msg_info(|info| as_answer(info, trans_id, code, slot));
                     return Ok(mbuf);
                 }
                 // A partition without a block of this size: the input's block serves, with no byte
@@ -338,7 +340,8 @@ impl Node {
                     let access = self.worker.of(&mbuf);
                     access.set_data_len(0);
                     let trans_id = self.trans_id;
-                    access.update_msg_info(|info| as_answer(info, trans_id, code));
+                    let slot = self.worker.slot();
+                    access.update_msg_info(|info| as_answer(info, trans_id, code, slot));
                     return Ok(mbuf);
                 }
                 Err(Code::NO_MBUF) => {}
@@ -383,7 +386,13 @@ impl Node {
     }
 }
 
-fn as_answer(info: &mut MsgInfo, trans_id: u64, code: Code) {
+/// Tells the host which process a code came from: the specification has `worker_id` as a placeholder.
+pub(crate) fn name_slot(info: &mut MsgInfo, slot: SlotId) {
+    info.worker_id = i32::try_from(slot.0).unwrap_or(-1);
+}
+
+fn as_answer(info: &mut MsgInfo, trans_id: u64, code: Code, slot: SlotId) {
+    name_slot(info, slot);
     info.trans_id = trans_id;
     info.msg_type = executor_core::abi::MsgType::TENSOR_DATA;
     info.ret_code = code.to_ret_code();
