@@ -1,7 +1,7 @@
 //! Atomics shim: `core` normally, loom's under `cfg(loom)`. Nothing else in this crate names an
 //! atomic.
 //!
-//! Not a place for algorithms. [`kill_point!`] marks every store that another process could see as
+//! Not a place for algorithms. `kill_point!` marks every store that another process could see as
 //! the last act of a participant; it is empty except under loom, where the model vanishes there.
 
 #[cfg(not(loom))]
