@@ -123,10 +123,8 @@ impl Report {
         );
         line("", format!("longer than in one process, by the {queues} queues it passes)"));
         let user: u64 = self.nodes.iter().map(|node| node.allocations.1).sum();
-        line(
-            "heap",
-            format!("{user} allocations inside functions (image decoders), none by the runtime"),
-        );
+        let alive = if self.kills.is_empty() { "" } else { ", of the processes that live now" };
+        line("heap", format!("{user} allocations by functions (image decoders){alive}"));
         text.push('\n');
         for check in &self.checks {
             let mark = if check.holds { style.green("✓") } else { style.red("✗") };
