@@ -386,7 +386,7 @@ impl Node {
     }
 }
 
-/// Tells the host which process a code came from: the specification has `worker_id` as a placeholder.
+/// Tells the host which process a code came from: `worker_id` is free in the specification.
 pub(crate) fn name_slot(info: &mut MsgInfo, slot: SlotId) {
     info.worker_id = i32::try_from(slot.0).unwrap_or(-1);
 }

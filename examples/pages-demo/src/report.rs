@@ -147,7 +147,8 @@ impl Report {
             let millis = node.millis();
             let _ = writeln!(
                 text,
-                " {name:14}  {processes:>9}  {processed:>6}  {millis:>8.2}  {busy:>5}  {restarts:>8}"
+                " {name:14}  {processes:>9}  {processed:>6}  {millis:>8.2}  \
+                 {busy:>5}  {restarts:>8}"
             );
         }
         text.push('\n');
