@@ -15,7 +15,7 @@ pub(crate) const COMPILE_BUDGET_S: u64 = 600;
 
 /// Tests that have no libtest, which nextest cannot list; `cargo test` runs them in a step of their
 /// own, so their packages' other tests still get a process each.
-pub(crate) const NOT_FOR_NEXTEST: &str = "not binary(/^(interpose|counting_alloc)$/)";
+pub(crate) const NOT_FOR_NEXTEST: &str = "not binary(/^(interpose|counting_alloc|processes)$/)";
 
 /// One line of the final table.
 #[derive(Debug)]
@@ -209,10 +209,14 @@ pub(crate) const STAGES: &[Stage] = &[
                 "test",
                 "-p",
                 "executor-rt",
+                "-p",
+                "sys",
                 "--test",
                 "interpose",
                 "--test",
                 "counting_alloc",
+                "--test",
+                "processes",
             ]),
             test(DOC_TESTS),
         ],
