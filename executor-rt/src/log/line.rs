@@ -4,7 +4,7 @@
 //! 2026-01-31T23:59:59.123456789Z 1234.567890123 WARN run binarise 42 | text[⇥[cut 17]]⏎
 //! wall clock, UTC                monotonic, s   level stream node id    escaped; the mark when cut
 //! ```
-//! Control characters and backslashes of node and text are escaped (and blanks of the node), so one
+//! Control characters and backslashes of node and text are escaped (and blanks and bars of the node), so one
 //! message is one line and the tab before the mark can't come from a text.
 
 use core::fmt::{self, Write};
@@ -115,6 +115,7 @@ impl Line {
             '\t' => small.write_str("\\t"),
             '\r' => small.write_str("\\r"),
             ' ' if self.escape_blank => small.write_str("\\u{20}"),
+            '|' if self.escape_blank => small.write_str("\\u{7c}"),
             c if c.is_control() => write!(small, "\\u{{{:x}}}", u32::from(c)),
             c => small.write_char(c),
         };

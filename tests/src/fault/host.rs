@@ -31,7 +31,7 @@ pub fn host_role(config: &Config, tag: &str) {
             scope.spawn(|| fetcher(&session, config, &|| finished.load(Ordering::Acquire)));
         fetching.join().unwrap_or_default().finish(&session.counts(), 0b11)
     });
-    (report.leaked_mbufs, report.leaked_blocks) = leaks(&session);
+    (report.leaked_mbufs, report.leaked_blocks) = leaks(&session, config);
     session.close();
     println!("REPORT {}", serde_json::to_string(&report).unwrap_or_default());
 }

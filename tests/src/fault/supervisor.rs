@@ -52,7 +52,7 @@ pub fn supervisor(config: &Config, target: &str, kill: bool) -> Report {
         report.hangs += 1;
     }
     if !kill {
-        (report.leaked_mbufs, report.leaked_blocks) = leaks(&session);
+        (report.leaked_mbufs, report.leaked_blocks) = leaks(&session, config);
     }
     session.close();
     let pids: Vec<u32> = supervisors.into_iter().chain([watcher]).collect();
