@@ -156,16 +156,14 @@ impl<'g> Consumer<'g> {
     /// True when a dequeue would find a message now: one load a lane.
     #[inline]
     pub fn has_message(&mut self, memory: &Memory<'g>) -> bool {
-        if self.front().is_some() {
-            return true;
+        if !self.knows_all_lanes() {
+            self.refresh(memory);
         }
-        if self.knows_all_lanes() {
-            return false;
-        }
-        self.refresh(memory);
         self.front().is_some()
     }
 
+    /// Every lane that was granted is known and opened by its producer: one load. While one is not,
+    /// each look takes the new ones in, so that a late lane gets its turn at once.
     #[inline]
     fn knows_all_lanes(&self) -> bool {
         self.all_live && self.ctl.lane_count.load(Ordering::Relaxed) as usize == self.lanes.len()
@@ -224,18 +222,10 @@ impl<'g> Consumer<'g> {
         worker: &mut Worker<'g>,
         mark: (Option<u32>, u64),
     ) -> Result<(Mbuf, WakeSet), DequeueError> {
-        // Once a round: a lane that was opened late gets its turn though the others never run dry.
-        if self.next == 0 && !self.knows_all_lanes() {
+        if !self.knows_all_lanes() {
             self.refresh(&worker.memory);
         }
-        let (at, word) = match self.front() {
-            Some(found) => found,
-            None if self.knows_all_lanes() => return Err(DequeueError::Empty),
-            None => {
-                self.refresh(&worker.memory);
-                self.front().ok_or(DequeueError::Empty)?
-            }
-        };
+        let (at, word) = self.front().ok_or(DequeueError::Empty)?;
         let count = self.lanes.len();
         let lane = self.lanes.get_mut(at).ok_or(DequeueError::Fault)?;
         let taken = take(worker, &lane.place, word, lane.head, self.depth, mark);

@@ -349,7 +349,8 @@ impl<'g> Memory<'g> {
             info.size += size;
             info.enqueued = info.enqueued.wrapping_add(lane.enqueued.load(Ordering::Relaxed));
             info.full_waits = info.full_waits.wrapping_add(lane.full.load(Ordering::Relaxed));
-            info.high_water = info.high_water.max(lane.high_water.load(Ordering::Relaxed));
+            let high = lane.high_water.load(Ordering::Relaxed).max(size);
+            info.high_water = info.high_water.max(high);
         }
         info.dequeued =
             info.enqueued.saturating_sub(u64::from(info.size).saturating_add(info.drops));
