@@ -125,14 +125,18 @@ fn a_running_flow_is_seen_by_the_tools() {
     assert!(!logs.contains(" two"), "{logs}");
     let (output, out, held) = dflow(&["held", &name]);
     assert!(output.status.success() && (out + &held).contains("in use"), "{held}");
-    let follow = command(&["logs", &name, "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut follow = command(&["logs", &name, "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Its first line says that it has found the flow: only then may the flow end.
+    let mut lines = BufReader::new(follow.stdout.take().unwrap());
+    let mut shown = String::new();
+    lines.read_line(&mut shown).unwrap();
     running.child.stdin.take().unwrap().write_all(b"end").unwrap();
     let (code, out, err) = running.end();
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.starts_with("-\tout\tuint8[3]\t3\t"), "{out}");
-    let followed = follow.wait_with_output().unwrap();
-    assert!(followed.status.success());
-    assert!(String::from_utf8(followed.stdout).unwrap().contains("as asked"));
+    lines.read_to_string(&mut shown).unwrap();
+    assert!(follow.wait().unwrap().success());
+    assert!(shown.contains("as asked"), "{shown}");
     assert!(flow(&name).is_none());
 }
 
