@@ -4,8 +4,8 @@
 //! 2026-01-31T23:59:59.123456789Z 1234.567890123 WARN run binarise 42 | text[⇥[cut 17]]⏎
 //! wall clock, UTC                monotonic, s   level stream node id    escaped; the mark when cut
 //! ```
-//! Control characters and backslashes of node and text are escaped (and blanks and bars of the node), so one
-//! message is one line and the tab before the mark can't come from a text.
+//! Control characters and backslashes of node and text are escaped (and blanks and bars of the
+//! node), so one message is one line and the tab before the mark can't come from a text.
 
 use core::fmt::{self, Write};
 

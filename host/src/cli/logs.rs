@@ -74,11 +74,15 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     }
 }
 
+/// Reads of one log until what was read is printed.
+const READS_A_BATCH: usize = 64;
+
 /// What is new in all logs, by time.
 fn batch(logs: &mut [Log], last: bool) -> Result<String, Failure> {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for log in logs {
-        loop {
+        // A node may write faster than this reads: a batch ends all the same, and is printed.
+        for _ in 0..READS_A_BATCH {
             let entries = log.reader.read().map_err(|error| {
                 let (output, label) = (log.output.name(), &log.label);
                 Failure::System(format!("can't read the {output} log of node `{label}`: {error}"))
@@ -171,16 +175,20 @@ impl Kept {
 }
 
 fn copy(fd: &OwnedFd, path: &Path) -> std::io::Result<()> {
-    use std::io::{Read, Seek, SeekFrom};
+    use std::io::{Read, Seek, SeekFrom, Write};
+    /// Longest rest of a cut line that is left out.
+    const REST_MAX: u64 = 64 << 10;
     let failed = |e: sys::SysError| std::io::Error::from_raw_os_error(e.errno.raw());
     let start = memfd::next_data(fd, 0).map_err(failed)?.unwrap_or(0);
     let mut from = File::from(fd.try_clone()?);
     from.seek(SeekFrom::Start(start))?;
     let mut to = File::create(path)?;
     if start > 0 {
-        // The rest of the line that the hole cut.
-        let mut byte = [0];
-        while from.read(&mut byte)? == 1 && byte != *b"\n" {}
+        // Without the rest of the line that the hole cut, where that rest is a line's.
+        let mut rest = Vec::new();
+        Read::by_ref(&mut from).take(REST_MAX).read_to_end(&mut rest)?;
+        let line = rest.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        to.write_all(rest.get(line..).unwrap_or(&[]))?;
     }
     std::io::copy(&mut from, &mut to).map(drop)
 }
