@@ -1,10 +1,11 @@
-//! What `dflow run` feeds: files, the files of folders, or stdin, for each graph input.
+//! What `dflow run` feeds: files, the files of folders, FIFOs, or stdin, for each graph input.
 //!
 //! Lists of several inputs are zipped: the first files of all inputs make the first feed, and so
 //! on.
 
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use sys::clock::MonoTime;
@@ -15,7 +16,7 @@ use crate::graph::DType;
 use crate::plan::{HostPlan, OutputPlan};
 use crate::session::Tensor;
 
-/// An interrupt is looked for this often while stdin has nothing.
+/// An interrupt is looked for this often while stdin or a FIFO has nothing.
 const LOOK_MS: u64 = 100;
 /// Most bytes of one read.
 const CHUNK: usize = 64 << 10;
@@ -47,14 +48,18 @@ impl Source {
         };
         let mut bytes = Vec::new();
         let count = match self {
-            Self::Stdin => read_stdin(max.saturating_add(1), &mut bytes),
+            Self::Stdin => read_until_end(&mut std::io::stdin(), max.saturating_add(1), &mut bytes),
             Self::File(path) => {
-                let file = fs::File::open(path).map_err(failed)?;
-                let len = file.metadata().map_err(failed)?.len();
-                if len > max {
-                    return Err(too_large(len.to_string()));
+                let mut file = open(path).map_err(failed)?;
+                let data = file.metadata().map_err(failed)?;
+                if data.len() > max {
+                    return Err(too_large(data.len().to_string()));
                 }
-                file.take(max.saturating_add(1)).read_to_end(&mut bytes)
+                if data.is_file() {
+                    file.take(max.saturating_add(1)).read_to_end(&mut bytes)
+                } else {
+                    read_until_end(&mut file, max.saturating_add(1), &mut bytes)
+                }
             }
         };
         let count = count.map_err(failed)?;
@@ -62,13 +67,28 @@ impl Source {
     }
 }
 
-/// Reads stdin up to its end, `max` bytes, or an interrupt: whoever writes it may never come to an
-/// end.
-fn read_stdin(max: u64, to: &mut Vec<u8>) -> std::io::Result<usize> {
-    let mut stdin = std::io::stdin().lock();
+/// `O_NONBLOCK`, as std has no name for it; the number of x86-64, aarch64 and all others that
+/// Linux gave the generic numbers.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// Opens for reading, at once: a FIFO without a writer would be waited for otherwise. Regular files
+/// do not mind.
+fn open(path: &Path) -> std::io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)
+}
+
+/// Reads stdin, a FIFO or a device up to its end, `max` bytes, or an interrupt: whoever writes it
+/// may never come to an end, or never come at all.
+fn read_until_end(
+    from: &mut (impl Read + AsFd),
+    max: u64,
+    to: &mut Vec<u8>,
+) -> std::io::Result<usize> {
     while (to.len() as u64) < max {
         let until = MonoTime::now().add_ms(LOOK_MS);
-        let ready = poll(&mut [PollFd::new(&std::io::stdin(), Events::IN)], Some(until));
+        // A FIFO is not ready before its first writer has come, and reads as ended.
+        let ready = poll(&mut [PollFd::new(from, Events::IN)], Some(until));
         if interrupt::asked() {
             return Err(std::io::Error::other("interrupted"));
         }
@@ -76,10 +96,16 @@ fn read_stdin(max: u64, to: &mut Vec<u8>) -> std::io::Result<usize> {
             continue;
         }
         let mut bytes = vec![0; CHUNK];
-        let count = stdin.read(&mut bytes)?;
-        if count == 0 {
-            break;
-        }
+        let count = match from.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                0
+            }
+            Err(error) => return Err(error),
+        };
         to.extend(bytes.iter().take(count));
     }
     Ok(to.len())

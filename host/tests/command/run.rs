@@ -84,10 +84,14 @@ struct Running {
 
 impl Running {
     fn start(name: &str) -> Running {
-        let folder = Folder::new(name);
+        Running::start_with(name, Folder::new(name), "-")
+    }
+
+    /// As [`Running::start`]; what comes behind the first id is read from `rest`.
+    fn start_with(name: &str, folder: Folder, rest: &str) -> Running {
         let graph = folder.chain(name, &[("one", "identity"), ("two", "identity")], &library());
         let file = folder.file("a.bin", b"12345678");
-        let mut run = command(&["run", &graph, "--input", &file, "-"]);
+        let mut run = command(&["run", &graph, "--input", &file, rest]);
         let run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = run.spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -160,4 +164,49 @@ fn an_interrupt_ends_the_flow_in_order_and_two_at_once() {
         let mut fds = [sys::poll::PollFd::new(&supervisor, sys::poll::Events::IN)];
         assert_eq!(sys::poll::poll(&mut fds, None), Ok(1));
     }
+}
+
+fn fifo(folder: &Folder) -> String {
+    let path = folder.path("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success(), "mkfifo of coreutils");
+    path
+}
+
+#[test]
+fn one_signal_ends_a_run_that_waits_for_a_fifo() {
+    for (case, has_writer, signal) in [
+        ("absent", false, Signal::TERM),
+        ("silent", true, Signal::TERM),
+        ("int", false, Signal::INT),
+    ] {
+        let name = format!("fifo-{case}-{}", std::process::id());
+        let folder = Folder::new(&name);
+        let path = fifo(&folder);
+        // Open for both, so that this side does not wait for a reader.
+        let writer = std::fs::OpenOptions::new().read(true).write(true).open(&path);
+        let writer = writer.ok().filter(|_| has_writer);
+        let running = Running::start_with(&name, folder, &path);
+        PidFd::open(running.child.id()).unwrap().signal(signal).unwrap();
+        let (code, out, err) = running.end();
+        assert_eq!(code, Some(130), "{out}{err}");
+        assert!(err.contains("1 ids fed"), "{err}");
+        drop(writer);
+    }
+}
+
+#[test]
+fn a_fifo_is_read_to_its_end() {
+    let name = format!("fifo-data-{}", std::process::id());
+    let folder = Folder::new(&name);
+    let path = fifo(&folder);
+    let running = Running::start_with(&name, folder, &path);
+    // Waits for the reader.
+    let mut writer = std::fs::File::create(&path).unwrap();
+    writer.write_all(b"two ").unwrap();
+    writer.write_all(b"parts").unwrap();
+    drop(writer);
+    let (code, out, err) = running.end();
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("fifo\tout\tuint8[9]\t9\t"), "{out}");
 }
