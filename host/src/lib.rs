@@ -32,6 +32,7 @@ pub mod error;
 pub mod graph;
 pub mod graph_file;
 pub mod memory_config;
+pub mod notice;
 pub mod plan;
 pub mod render;
 pub mod session;

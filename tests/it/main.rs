@@ -7,6 +7,7 @@ mod codes;
 mod deploys;
 mod ends;
 mod refusals;
+mod stops;
 mod support;
 mod times;
 mod travel;

@@ -63,11 +63,14 @@ pub(crate) fn tagged(mut graph: FlowGraph, tag: &str) -> FlowGraph {
 
 impl Flow {
     pub(crate) fn start(graph: FlowGraph) -> Flow {
+        Flow::start_with(graph, &DeployOptions::default())
+    }
+
+    pub(crate) fn start_with(graph: FlowGraph, options: &DeployOptions) -> Flow {
         let (files, tag) = (left::files(), left::new_tag(0));
         let checked = tagged(graph, &tag).check().unwrap_or_else(|refused| panic!("{refused}"));
         let plan = checked.plan(&Limits::default()).unwrap_or_else(|error| panic!("{error}"));
-        let session =
-            plan.deploy(&DeployOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        let session = plan.deploy(options).unwrap_or_else(|error| panic!("{error}"));
         let watcher = session.watcher_pid();
         let pids = sys::procfs::children(watcher).into_iter().chain([watcher]).collect();
         Flow { session, tag, files, pids }

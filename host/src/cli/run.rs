@@ -11,9 +11,9 @@ use super::inputs::{self, Item};
 use super::report::{Known, Report};
 use super::{Failure, exit, interrupt, logs, progress, stats};
 use crate::deploy::DeployOptions;
-use crate::graph_file;
 use crate::plan::Limits;
 use crate::session::{Feed, FeedReason, FetchError, Session};
+use crate::{graph_file, notice};
 
 /// Feed and fetch look around this often.
 const SLICE_MS: u64 = 100;
@@ -85,10 +85,12 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         timing: args.stats,
         ..DeployOptions::default()
     };
-    let session = plan.deploy(&options)?;
     let ids = (items.len() as u64).saturating_mul(args.repeat);
-    let ports = session.plan().host.outputs.len() as u64;
+    let ports = plan.host.outputs.len() as u64;
     let bar = progress::bar(ids.saturating_mul(ports));
+    let lines = bar.clone();
+    notice::to(move |line| lines.suspend(|| eprintln!("{line}")));
+    let session = plan.deploy(&options)?;
     let report = Report::new(session.plan(), args.out.clone(), bar.clone());
     let flow = Running { args, session: &session, items: &items, bar, report };
     let code = flow.drive()?;

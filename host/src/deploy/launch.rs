@@ -14,13 +14,11 @@ use executor_core::region::Memory;
 use executor_rt::attach::Created;
 use executor_rt::plan::{self as wire, NodePlan, RestartWhen, SupervisorPlan, exit_kind};
 use sys::clock::MonoTime;
-use sys::errno::Errno;
 use sys::pidfd::PidFd;
-use sys::poll::{Events, PollFd, poll};
-use sys::signal::Signal;
 use sys::spawn::{Child, Spawn};
 use sys::{SysError, futex, memfd, socket};
 
+use super::end::Keepers;
 use super::files::Files;
 use super::responses::Responses;
 use super::{DeployOptions, binaries};
@@ -31,8 +29,8 @@ use crate::plan::{DeployPlan, ExecutorPlan};
 /// The processes of a deployed flow, as far as the host holds them.
 #[derive(Debug)]
 pub struct Launched {
-    /// The watcher.
-    pub watcher: Child,
+    /// Watcher and supervisor.
+    pub keepers: Keepers,
     /// Commands to the supervisor.
     pub command: OwnedFd,
     /// One a node, in plan order; kept for the tail of a failed node's log.
@@ -63,9 +61,10 @@ pub fn launch(
     let files: Result<Vec<Files>, SysError> = plan.executors.iter().map(Files::new).collect();
     let files = files.map_err(failed)?;
     let document = document(plan, created, options, &files, &executor);
-    start(created, &files, &document, &supervisor)
-        .map_err(failed)
-        .map(|(watcher, command)| Launched { watcher, command, files })
+    start(created, &files, &document, &supervisor).map_err(failed).map(|(watcher, command)| {
+        let keepers = Keepers::new(&plan.name, watcher);
+        Launched { keepers, command, files }
+    })
 }
 
 fn start(
@@ -190,6 +189,9 @@ fn node(
 /// An executor whose first so many starts failed fails the deployment, whatever its restart policy.
 const START_TRIES: u32 = 3;
 
+/// A start that takes longer than this is looked at: whether the supervisor is stopped.
+const LOOK_NS: u64 = 2_000_000_000;
+
 /// Waits until every executor is ready.
 ///
 /// # Errors
@@ -201,6 +203,7 @@ pub fn wait_ready(
     responses: &mut Responses,
 ) -> Result<(), DeployError> {
     let mut was_ready = vec![false; plan.executors.len()];
+    let (mut looked, mut stopped) = (MonoTime::now(), Vec::new());
     loop {
         let sequence = memory.status.sequence.load(Ordering::Acquire);
         responses.drain();
@@ -223,13 +226,18 @@ pub fn wait_ready(
         if ready {
             return Ok(());
         }
-        if launched.watcher.pidfd.is_ready() {
+        if let Some(how) = launched.keepers.watcher_end() {
             return Err(DeployError::Start(Problem::new(
                 Place::graph(&plan.name),
-                "the supervisor ended",
+                format!("the supervisor ended ({how})"),
                 "a running supervisor",
                 "its messages are on this program's stderr",
             )));
+        }
+        if MonoTime::now().since_ns(looked) > LOOK_NS {
+            looked = MonoTime::now();
+            launched.keepers.find_supervisor();
+            launched.keepers.warn_of_stops(&mut stopped);
         }
         let _ = futex::wait(&memory.status.sequence, sequence, Some(MonoTime::now().add_ms(50)));
     }
@@ -256,31 +264,4 @@ pub fn tail(log: &OwnedFd) -> String {
     let lines: Vec<&str> = text.trim_matches('\0').lines().collect();
     let from = lines.len().saturating_sub(8);
     lines.get(from..).unwrap_or(&[]).iter().map(|line| format!("    {line}\n")).collect()
-}
-
-/// Time for the watcher to kill and reap everything, milliseconds.
-const CLEAN_UP_MS: u64 = 5_000;
-
-/// Waits until the flow has ended by itself, and ends it after `patience_ms`. No process of it is
-/// left then: the watcher is asked first, because only it can wait for all others; a watcher that
-/// does not answer is killed, and they die with it.
-pub fn end(launched: &Launched, patience_ms: u64) {
-    let watcher = &launched.watcher.pidfd;
-    if !ends_within(watcher, patience_ms) {
-        let _ = watcher.signal(Signal::TERM);
-        if !ends_within(watcher, CLEAN_UP_MS) {
-            let _ = watcher.signal(Signal::KILL);
-        }
-    }
-    let _ = watcher.wait_end();
-}
-
-fn ends_within(process: &PidFd, ms: u64) -> bool {
-    let deadline = MonoTime::now().add_ms(ms);
-    loop {
-        match poll(&mut [PollFd::new(process, Events::IN)], Some(deadline)) {
-            Err(error) if error.errno == Errno::INTR => {}
-            other => return other.is_ok_and(|ready| ready > 0),
-        }
-    }
 }

@@ -21,6 +21,7 @@
 //! ```
 
 pub mod binaries;
+pub mod end;
 pub mod files;
 pub mod group;
 pub mod launch;
@@ -89,7 +90,8 @@ impl DeployPlan {
         let launched = launch::launch(self, created, options)?;
         let memory = &attached.group.memory;
         launch::wait_ready(self, memory, &launched, &mut ends.responses)
-            .inspect_err(|_| launch::end(&launched, 0))?;
+            .inspect_err(|_| launched.keepers.end(0, &Vec::new))?;
+        launched.keepers.find_supervisor();
         Ok((ends, launched))
     }
 }

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | executor | swept and restarted by the supervisor; ids that nothing carries are answered here |
 //! | supervisor or watcher | each open id is answered SUPERVISOR_DIED; further feeds are refused |
+//! | (one of them stopped) | a warning; if the other dies, this one is continued, and ends the rest |
 //! | host | the supervisor ends everything |
 //!
 //! One thread may feed while another fetches; everything takes a deadline:
@@ -76,7 +77,7 @@ pub use ledger::LedgerCounts;
 pub use message::{Event, Failure, Feed, Output, Tensor};
 
 use crate::deploy::group::group_error;
-use crate::deploy::launch::{self, Launched};
+use crate::deploy::launch::Launched;
 use crate::deploy::responses::Responses;
 use crate::error::{DeployError, Place, Problem};
 use crate::plan::DeployPlan;
@@ -369,7 +370,7 @@ impl Session {
     /// is the watcher's.
     #[must_use]
     pub fn watcher_pid(&self) -> u32 {
-        self.shared.launched.watcher.pid
+        self.shared.launched.keepers.watcher().pid
     }
 
     /// Descriptors of the stdout and stderr logs of executor number `index` in plan order, while
@@ -381,6 +382,8 @@ impl Session {
 
     /// Ends the flow: executors finish what they hold (at most 10 s). Fetch everything before: what
     /// is still open is answered SESSION_CLOSED to nobody. Outputs that were fetched stay readable.
+    /// Who is waited for longer than a second is said ([`crate::notice`]); a stopped supervisor or
+    /// watcher is continued then, and killed where that does not help.
     /// Dropping a session does the same with less patience (2 s).
     pub fn close(mut self) {
         self.shut_down(15_000);
@@ -392,7 +395,7 @@ impl Session {
         }
         let launched = &self.shared.launched;
         let _ = sys::socket::send(&launched.command, &[command::STOP]);
-        launch::end(launched, patience_ms);
+        launched.keepers.end(patience_ms, &|| watch::living(&self.shared));
         self.shared.end(Code::SESSION_CLOSED, "the session was closed");
         self.shared.stop.ring();
         for thread in self.watchers.drain(..) {

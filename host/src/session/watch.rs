@@ -1,5 +1,5 @@
-//! Two threads of a session: one polls the watcher's pidfd, one sleeps on the supervisor's status
-//! word.
+//! Two threads of a session: one polls the watcher's pidfd and the supervisor's socket, one sleeps
+//! on the supervisor's status word.
 //!
 //! The second one takes init responses out, sees failed nodes and looks for lost ids ([`Lost`]).
 //! Neither takes a lock that a feed or a fetch holds while it waits.
@@ -46,21 +46,43 @@ pub(super) fn nudge(shared: &Shared) {
     futex::wake(&shared.attached.group.memory.status.sequence, u32::MAX);
 }
 
+/// Watcher and supervisor are looked at this often, whether one is stopped: nothing tells that.
+const STOPS_MS: u64 = 2_000;
+
 fn watch_process(shared: &Shared) {
+    let launched = &shared.launched;
+    let mut stopped = Vec::new();
     loop {
         let mut fds = [
-            PollFd::new(&shared.launched.watcher.pidfd, Events::IN),
+            PollFd::new(&launched.keepers.watcher().pidfd, Events::IN),
+            // Only the supervisor has the other end, so this hangs up when it dies, also while the
+            // watcher is stopped and does not end.
+            PollFd::new(&launched.command, Events::empty()),
             PollFd::new(&shared.stop, Events::IN),
         ];
-        let _ = sys::poll::poll(&mut fds, None);
+        let _ = sys::poll::poll(&mut fds, Some(MonoTime::now().add_ms(STOPS_MS)));
         if shared.closing.load(Ordering::Acquire) {
             return;
         }
-        if shared.launched.watcher.pidfd.is_ready() {
-            shared.end(Code::SUPERVISOR_DIED, "the supervisor died; every executor ended with it");
+        if fds[0].is_ready() || fds[1].is_ready() {
+            let died = launched.keepers.obituary();
+            shared.end(Code::SUPERVISOR_DIED, &format!("{died}; every executor ended with it"));
+            launched.keepers.end_after_death();
             return;
         }
+        launched.keepers.warn_of_stops(&mut stopped);
     }
+}
+
+/// Executors that live, in words.
+pub(super) fn living(shared: &Shared) -> Vec<String> {
+    let status = shared.attached.group.memory.slot_status;
+    let executors = shared.plan.executors.iter().filter_map(|executor| {
+        let pid = status.get(executor.slot as usize)?.pid.load(Core::Relaxed);
+        let state = sys::procfs::state(pid).filter(|state| pid != 0 && !matches!(state, 'Z' | 'X'));
+        state.map(|_| format!("node `{}` (process {pid})", executor.label))
+    });
+    executors.collect()
 }
 
 fn watch_status(shared: &Shared, responses: &mut Responses) {
