@@ -2,7 +2,7 @@
 //!
 //! Descriptor numbers in it are those of the supervisor's own table; executors inherit them under
 //! the same numbers. Environment and arguments are complete: the supervisor adds only what differs
-//! from start to start (`DFLOW_GENERATION`).
+//! from start to start (`DFLOW_GENERATION`, `DFLOW_READY_FD`).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,9 @@ pub const ENV_ARENA_FD: &str = "DFLOW_ARENA_FD";
 pub const ENV_SLOT: &str = "DFLOW_SLOT";
 /// Environment: generation of the process, counted by the supervisor from 1.
 pub const ENV_GENERATION: &str = "DFLOW_GENERATION";
+/// Environment: event counter that an executor rings once it is ready, and then closes. May be
+/// missing; the supervisor looks by itself as well, only later.
+pub const ENV_READY_FD: &str = "DFLOW_READY_FD";
 /// Environment: node name for logs.
 pub const ENV_NODE: &str = "DFLOW_NODE";
 /// Environment: descriptor of this plan (supervisor and watcher).
@@ -37,10 +40,9 @@ pub const WATCHER_ARGUMENT: &str = "--watcher";
 pub enum RestartWhen {
     /// Never: its end is the node's failure.
     Never,
-    /// After a signal or a non-zero exit code. A code 0 that nobody asked for is the node's
-    /// failure: nobody serves its slot any more.
+    /// After a failure: every end that was not asked for, exit code 0 included.
     OnFailure,
-    /// After every end that was not asked for.
+    /// After every end that was not asked for; today the same as `OnFailure`.
     Always,
 }
 
@@ -73,7 +75,7 @@ pub struct NodePlan {
     pub program: String,
     /// Arguments after the program's name.
     pub args: Vec<String>,
-    /// Environment, complete but for `DFLOW_GENERATION`.
+    /// Environment, complete but for `DFLOW_GENERATION` and `DFLOW_READY_FD`.
     pub env: Vec<(String, String)>,
     /// Descriptors it inherits.
     pub inherit: Vec<i32>,

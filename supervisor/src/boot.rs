@@ -81,6 +81,12 @@ impl Files {
         Ok(())
     }
 
+    /// Files of a test.
+    #[cfg(test)]
+    pub(crate) fn of<const N: usize>(files: [(i32, File); N]) -> Files {
+        Files(BTreeMap::from(files))
+    }
+
     /// The file of a number; `None` for a standard stream or one that was not taken.
     pub(crate) fn get(&self, number: i32) -> Option<&File> {
         self.0.get(&number)

@@ -1,14 +1,20 @@
 //! Logs of the nodes: lines of the supervisor in them, and the trimming that bounds their memory.
 //!
-//! A log is an append-only memory file that executors write by themselves. Its old bytes are given
-//! back by punching holes; the size goes on growing, so offsets stay valid and the hole reads as
-//! zeroes.
+//! A log is an append-only memory file that executors write by themselves, so nobody stands between
+//! a function that prints and its log, and a stopped supervisor stops nobody. Its old bytes are
+//! given back by punching holes; the size goes on growing, so offsets stay valid and the hole reads
+//! as zeroes. Only a limit on file sizes ends that: near it a log begins anew at offset 0.
+//!
+//! What bounds the memory is how often that happens: a log has its bound and what is printed
+//! between two looks, 50 ms apart in silence and 4 ms while it grows fast.
 
 use std::fmt;
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 
 use executor_rt::log::{Head, Level, Line, Stamp, Stream};
+use sys::clock::MonoTime;
 use sys::mapping::page_size;
 use sys::memfd;
 
@@ -21,31 +27,103 @@ pub(crate) fn line(log: Option<&File>, node: &str, level: Level, text: fmt::Argu
     let _written = log.write(Line::new(&head, text).as_bytes());
 }
 
+/// Time between two looks while no log grows fast. A burst out of silence goes unseen so long.
+const QUIET_MS: u64 = 50;
+/// Time between two looks while one does.
+const BUSY_MS: u64 = 4;
+/// A log that grew by this part of its bound between two looks grows fast.
+const FAST_PART: u64 = 8;
+/// Part of the limit on file sizes that a log leaves free, and that is kept when it is emptied.
+const LIMIT_PART: u64 = 4;
+
 /// Keeps logs short.
 #[derive(Debug)]
 pub(crate) struct Trimmer {
+    /// Bytes that each log keeps.
     keep: u64,
-    logs: Vec<(i32, u64)>,
+    /// No file of these processes grows beyond this.
+    limit: Option<u64>,
+    logs: Vec<Log>,
+    next: MonoTime,
+    pause_ms: u64,
+}
+
+/// One log.
+#[derive(Debug)]
+struct Log {
+    fd: i32,
+    /// Bytes at the last look.
+    len: u64,
+    /// End of the hole.
+    punched: u64,
 }
 
 impl Trimmer {
-    /// Keeps `keep` bytes of each log; 0 keeps everything.
-    pub(crate) fn new(keep: u64, logs: &[i32]) -> Self {
-        let logs = if keep == 0 { &[] } else { logs };
-        Self { keep, logs: logs.iter().map(|fd| (*fd, 0)).collect() }
+    /// Keeps `keep` bytes of each log; 0 keeps everything. `limit`: the limit on file sizes.
+    pub(crate) fn new(keep: u64, limit: Option<u64>, logs: &[i32]) -> Self {
+        let keep = if keep == 0 { u64::MAX } else { keep };
+        let logs = if keep == u64::MAX && limit.is_none() { &[] } else { logs };
+        let logs = logs.iter().map(|fd| Log { fd: *fd, len: 0, punched: 0 }).collect();
+        Self { keep, limit, logs, next: MonoTime::ZERO, pause_ms: QUIET_MS }
     }
 
-    /// Gives back what is too much. A log that refuses is left as it is.
-    pub(crate) fn trim(&mut self, files: &Files) {
-        for (fd, punched) in &mut self.logs {
-            let Some(file) = files.get(*fd) else { continue };
+    /// When [`Trimmer::trim`] wants to be called.
+    pub(crate) fn deadline(&self) -> Option<MonoTime> {
+        (!self.logs.is_empty()).then_some(self.next)
+    }
+
+    /// Gives back what is too much, when it is time. A log that refuses is left as it is.
+    pub(crate) fn trim(&mut self, files: &Files, now: MonoTime) {
+        if !self.next.is_past(now) {
+            return;
+        }
+        let mut fast = false;
+        for log in &mut self.logs {
+            let Some(file) = files.get(log.fd) else { continue };
             let Ok(len) = memfd::len(file) else { continue };
+            fast |= len.saturating_sub(log.len) > self.keep / FAST_PART;
+            log.len = len;
+            if let Some(limit) = self.limit.filter(|limit| len > limit - limit / LIMIT_PART) {
+                let kept = self.keep.min(limit / LIMIT_PART);
+                if empty(file, len, kept, limit).is_ok() {
+                    (log.len, log.punched) = (0, 0);
+                }
+                continue;
+            }
             let end = hole_end(len, self.keep);
-            if end > *punched && memfd::punch_hole(file, *punched, end - *punched).is_ok() {
-                *punched = end;
+            if end > log.punched && memfd::punch_hole(file, log.punched, end - log.punched).is_ok()
+            {
+                log.punched = end;
             }
         }
+        self.pause_ms = if fast { BUSY_MS } else { (self.pause_ms * 2).min(QUIET_MS) };
+        self.next = now.add_ms(self.pause_ms);
     }
+}
+
+/// Starts a log of `len` bytes anew before it meets the limit on file sizes, at which every later
+/// line would be refused: its newest `kept` bytes stay. What somebody appends meanwhile is lost.
+fn empty(file: &File, len: u64, kept: u64, limit: u64) -> std::io::Result<()> {
+    let mut tail = vec![0; usize::try_from(kept.min(len)).unwrap_or(0)];
+    file.read_exact_at(&mut tail, len - kept.min(len))?;
+    let line = tail.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let tail = tail.get(line..).unwrap_or_default();
+    file.set_len(0)?;
+    let head = Head {
+        stamp: Stamp::now(),
+        level: Level::Warn,
+        stream: Stream::Runtime,
+        node: "",
+        trans_id: None,
+    };
+    let gone = len - tail.len() as u64;
+    let text = format_args!(
+        "{gone} bytes of this log are gone: it came near the limit on file sizes, {limit} bytes \
+         (ulimit -f)"
+    );
+    let mut file = file;
+    file.write_all(Line::new(&head, text).as_bytes())?;
+    file.write_all(tail)
 }
 
 /// End of the hole in a log of `len` bytes: a page border, so that memory is given back.
@@ -57,7 +135,8 @@ fn hole_end(len: u64, keep: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{File, Level, Line, hole_end, line, memfd};
+    use super::{BUSY_MS, Files, MonoTime, QUIET_MS, Trimmer};
+    use super::{File, Level, Line, empty, hole_end, line, memfd};
     use executor_rt::log::LogLine;
     use std::io::Write;
 
@@ -81,6 +160,41 @@ mod tests {
         let bytes = memfd::read_all(&log).expect("read");
         assert_eq!(bytes.len(), 40_000);
         assert!(bytes.ends_with(&[b'x'; 4000]));
+    }
+
+    #[test]
+    fn a_log_near_the_limit_begins_anew_with_its_newest_lines() {
+        let mut log = File::from(memfd::append_log("limit").expect("log"));
+        (0..1000).for_each(|number| writeln!(log, "line {number}").expect("write"));
+        let len = memfd::len(&log).expect("len");
+        empty(&log, len, 100, 10_000).expect("empty");
+        writeln!(log, "after").expect("write");
+        let text = String::from_utf8(memfd::read_all(&log).expect("read")).expect("text");
+        let lines: Vec<&str> = text.lines().collect();
+        let note = LogLine::parse(lines[0]).expect("note").text;
+        let gone = len - text.len() as u64 + lines[0].len() as u64 + 1 + "after\n".len() as u64;
+        assert!(note.starts_with(&format!("{gone} bytes of this log are gone")), "{note}");
+        assert!(lines.len() > 5 && lines[lines.len() - 2..] == ["line 999", "after"], "{text}");
+        assert!(lines[1].starts_with("line 9"), "whole lines only: {text}");
+    }
+
+    #[test]
+    fn looks_are_close_together_while_a_log_grows_fast() {
+        let mut log = File::from(memfd::append_log("fast").expect("log"));
+        let files = Files::of([(7, log.try_clone().expect("clone"))]);
+        let mut trimmer = Trimmer::new(80_000, None, &[7]);
+        let mut now = MonoTime::ZERO;
+        let mut pauses = Vec::new();
+        for bytes in [20_000, 20_000, 90_000, 0, 0, 0, 0, 0] {
+            log.write_all(&vec![b'x'; bytes]).expect("write");
+            trimmer.trim(&files, now);
+            let next = trimmer.deadline().expect("deadline");
+            assert!(memfd::resident(&log).expect("stat") <= 80_000 + 4096);
+            pauses.push(next.since_ns(now) / 1_000_000);
+            now = next;
+        }
+        assert_eq!(pauses, [BUSY_MS, BUSY_MS, BUSY_MS, 8, 16, 32, QUIET_MS, QUIET_MS]);
+        assert_eq!(Trimmer::new(0, None, &[7]).deadline(), None, "nothing to do, no look");
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! death ── lived ≥ window? ── yes ─→ count := 0
-//!    └─ may it? (never / failure / max) ── no ─→ Fail
+//!    └─ may it? (never / max) ── no ─→ Fail
 //!            └─ count += 1, wait backoff · 2^(count-1), at most backoff_max
 //! ```
+//! How it ended does not matter: nobody asked for it, so an exit with code 0 (a SIGTERM from
+//! outside, an `exit(0)` of the function) is a failure like any other.
 
 use executor_rt::plan::{Restart, RestartWhen};
 use sys::clock::MonoTime;
@@ -25,22 +27,14 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Decides at `now` about a process that lived `lived_ms`. `clean`: it exited with code 0
-    /// unasked.
-    pub(crate) fn decide(
-        &mut self,
-        rule: &Restart,
-        now: MonoTime,
-        lived_ms: u64,
-        clean: bool,
-    ) -> Decision {
+    /// Decides at `now` about a process that lived `lived_ms` and ended unasked.
+    pub(crate) fn decide(&mut self, rule: &Restart, now: MonoTime, lived_ms: u64) -> Decision {
         if rule.window_ms != 0 && lived_ms >= rule.window_ms {
             self.count = 0;
         }
         let wanted = match rule.when {
             RestartWhen::Never => false,
-            RestartWhen::OnFailure => !clean,
-            RestartWhen::Always => true,
+            RestartWhen::OnFailure | RestartWhen::Always => true,
         };
         if !wanted || (rule.max != 0 && self.count >= rule.max) {
             return Decision::Fail;
@@ -67,7 +61,7 @@ mod tests {
     const NOW: MonoTime = MonoTime::from_ns(7_000_000);
 
     fn waits(policy: &mut Policy, rule: &Restart, lived: &[u64]) -> Vec<Option<u64>> {
-        let decide = |lived: &u64| match policy.decide(rule, NOW, *lived, false) {
+        let decide = |lived: &u64| match policy.decide(rule, NOW, *lived) {
             Decision::Restart(at) => Some(at.since_ns(NOW) / 1_000_000),
             Decision::Fail => None,
         };
@@ -84,7 +78,7 @@ mod tests {
     fn back_off_never_overflows() {
         let rule = Restart { backoff_ms: u64::MAX / 2, backoff_max_ms: u64::MAX, ..RULE };
         let mut policy = Policy { count: 200 };
-        assert_eq!(policy.decide(&rule, NOW, 0, false), Decision::Restart(MonoTime::MAX));
+        assert_eq!(policy.decide(&rule, NOW, 0), Decision::Restart(MonoTime::MAX));
         policy.count = u32::MAX;
         assert_eq!(waits(&mut policy, &RULE, &[0, 0]), [Some(55), Some(55)]);
     }
@@ -99,12 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_exit_is_a_failure_of_nobody_but_always_restarts_it() {
-        let clean = |when| Policy::default().decide(&Restart { when, ..RULE }, NOW, 0, true);
-        assert_eq!(clean(RestartWhen::OnFailure), Decision::Fail);
-        assert_eq!(clean(RestartWhen::Always), Decision::Restart(NOW.add_ms(10)));
-        assert_eq!(clean(RestartWhen::Never), Decision::Fail);
-        let never = Restart { when: RestartWhen::Never, ..RULE };
-        assert_eq!(Policy::default().decide(&never, NOW, 0, false), Decision::Fail);
+    fn an_unasked_end_restarts_unless_never() {
+        let end = |when| Policy::default().decide(&Restart { when, ..RULE }, NOW, 0);
+        assert_eq!(end(RestartWhen::OnFailure), Decision::Restart(NOW.add_ms(10)));
+        assert_eq!(end(RestartWhen::Always), Decision::Restart(NOW.add_ms(10)));
+        assert_eq!(end(RestartWhen::Never), Decision::Fail);
     }
 }

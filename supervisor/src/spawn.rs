@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use executor_rt::log::Level;
-use executor_rt::plan::{ENV_GENERATION, NodePlan};
+use executor_rt::plan::{ENV_GENERATION, ENV_READY_FD, NodePlan};
+use sys::doorbell::EventFd;
 use sys::pidfd::PidFd;
 use sys::signal::Signal;
 use sys::spawn::{Child, Spawn};
@@ -31,7 +32,7 @@ impl Starter {
         Self { stdin, cpus: affinity::allowed().unwrap_or_default() }
     }
 
-    /// Starts `node` as `generation`.
+    /// Starts `node` as `generation`; it rings `ready`.
     ///
     /// # Errors
     /// The step that failed; no process is left.
@@ -39,13 +40,16 @@ impl Starter {
         &self,
         node: &NodePlan,
         generation: u32,
+        ready: &EventFd,
         files: &Files,
     ) -> Result<Child, SysError> {
         let mut env = node.env.clone();
-        env.retain(|(name, _)| name != ENV_GENERATION);
+        env.retain(|(name, _)| name != ENV_GENERATION && name != ENV_READY_FD);
         env.push((ENV_GENERATION.to_owned(), generation.to_string()));
-        let inherit: Vec<BorrowedFd<'_>> =
+        env.push((ENV_READY_FD.to_owned(), ready.as_fd().as_raw_fd().to_string()));
+        let mut inherit: Vec<BorrowedFd<'_>> =
             node.inherit.iter().filter_map(|fd| files.get(*fd)).map(AsFd::as_fd).collect();
+        inherit.push(ready.as_fd());
         let stderr = files.get(node.stderr_fd);
         let pinned = self.pin(node, stderr);
         let child = Spawn {

@@ -47,7 +47,9 @@ fn children() -> Vec<u32> {
     let Some(own) = own_number() else { return Vec::new() };
     let depth = numbers(own).len();
     let number = |pid: u32| numbers(pid).get(depth.checked_sub(1)?).copied();
-    procfs::children(own).into_iter().filter_map(number).collect()
+    // This process has one thread, so its children are all of them.
+    let all = procfs::own_children().unwrap_or_else(|| procfs::children(own));
+    all.into_iter().filter_map(number).collect()
 }
 
 /// Our number in the mounted `/proc`.

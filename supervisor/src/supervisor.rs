@@ -1,7 +1,7 @@
 //! The supervisor's loop: one thread that starts, waits, reaps, sweeps, restarts and ends.
 //!
 //! ```text
-//! start due nodes → ready? timeouts? → slow tick (stalls, logs) → all over? → ppoll → reap
+//! start due nodes → ready? timeouts? → slow tick (stalls) → logs → all over? → ppoll → reap
 //! ```
 //! Killed at any point, the watcher or the namespace ends the executors (table in `main`); nothing
 //! that is half done here outlives them. Between a death and the end of its sweep the slot's state
@@ -14,9 +14,10 @@ use executor_rt::attach::{Role, attach};
 use executor_rt::log::Level;
 use executor_rt::plan::{SUPERVISOR_COMM, command, phase};
 use sys::clock::MonoTime;
+use sys::doorbell::EventFd;
 use sys::pidfd::{Event, PidFd};
 use sys::process;
-use sys::signal::Signal;
+use sys::signal::{self, Signal};
 use sys::signalfd::SignalFd;
 use sys::socket;
 
@@ -41,13 +42,17 @@ const TICK_MS_MIN: u64 = 5;
 const TICKS_A_LIMIT: u64 = 4;
 /// Time between SIGTERM and SIGKILL when the flow ends.
 const GRACE_MS: u64 = 10_000;
-/// A starting node is looked at every millisecond, later more seldom, as its start goes on.
+/// A starting node rings when it is ready. One that can't is looked at all the same, more seldom as
+/// its start goes on.
+const STARTING_MS_MIN: u64 = 10;
 const STARTING_MS_MAX: u64 = 50;
 
 /// Runs until the flow has ended; the exit code.
 pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
     process::set_name(SUPERVISOR_COMM)?;
     process::set_child_subreaper(true)?;
+    // A line in a log at its limit is lost, and must not end the flow.
+    signal::ignore(Signal::XFSZ)?;
     let signals = SignalFd::new(&[Signal::CHLD, Signal::TERM, Signal::INT, Signal::HUP])?;
     let watcher = open_watcher()?;
     let (control, arena) = boot.group()?;
@@ -55,7 +60,9 @@ pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
     check_slots(&boot.plan, attached.group.slot_count())?;
     let command = boot.command()?;
     socket::set_nonblocking(command, true)?;
-    let mut sources = Sources { host: boot.host()?, watcher, command: Some(command), signals };
+    let ready = EventFd::new()?;
+    let mut sources =
+        Sources { host: boot.host()?, watcher, command: Some(command), signals, ready };
     let plan = &boot.plan;
     let memory = attached.group.memory;
     let mut supervisor = Supervisor {
@@ -64,7 +71,7 @@ pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
         board: Board::new(&memory),
         sweeping: Sweeping::new(&attached.group, plan.sabotage),
         locks: LockWatch::new(&memory, plan.lock_stall_ms),
-        trimmer: Trimmer::new(plan.log_keep_bytes, &plan.log_fds),
+        trimmer: Trimmer::new(plan.log_keep_bytes, process::file_size_limit(), &plan.log_fds),
         starter: Starter::new(),
         tick_ms: tick_ms(plan.nodes.iter().map(|node| node.stall_ms).chain([plan.lock_stall_ms])),
         nodes: plan.nodes.iter().cloned().map(Node::new).collect(),
@@ -121,7 +128,7 @@ impl Supervisor<'_> {
         let mut changed = false;
         loop {
             let now = MonoTime::now();
-            self.start_due(now);
+            self.start_due(&sources.ready, now);
             if changed && self.strays {
                 // After the successors' start: reading all of /proc takes its time.
                 self.kill_strays();
@@ -129,6 +136,7 @@ impl Supervisor<'_> {
             self.check_starting(now);
             self.sweeping.recheck(&self.board, now);
             self.tick(now);
+            self.trimmer.trim(self.files, now);
             if self.ending.is_some() && self.is_over(now) {
                 return EXIT_ENDED;
             }
@@ -162,16 +170,17 @@ impl Supervisor<'_> {
             Run::Waiting(at) => Some(*at),
             Run::Live(live) if !live.ready && !live.killed => {
                 let elapsed_ms = now.since_ns(live.started) / 1_000_000;
-                Some(now.add_ms((elapsed_ms / 64).clamp(1, STARTING_MS_MAX)))
+                Some(now.add_ms((elapsed_ms / 8).clamp(STARTING_MS_MIN, STARTING_MS_MAX)))
             }
             _ => None,
         };
-        let others = [Some(self.next_tick), self.sweeping.deadline(), self.ending];
+        let others =
+            [Some(self.next_tick), self.sweeping.deadline(), self.trimmer.deadline(), self.ending];
         let all = self.nodes.iter().filter_map(node).chain(others.into_iter().flatten());
         all.min().unwrap_or(self.next_tick)
     }
 
-    fn start_due(&mut self, now: MonoTime) {
+    fn start_due(&mut self, ready: &EventFd, now: MonoTime) {
         for index in 0..self.nodes.len() {
             let Some(node) = self.nodes.get_mut(index) else { continue };
             if !matches!(node.run, Run::Waiting(at) if at.is_past(now)) {
@@ -180,7 +189,7 @@ impl Supervisor<'_> {
             let restarts = node.generation;
             node.generation = node.generation.wrapping_add(1);
             self.board.starting(node.plan.slot, node.generation, restarts, now);
-            match self.starter.start(&node.plan, node.generation, self.files) {
+            match self.starter.start(&node.plan, node.generation, ready, self.files) {
                 Ok(child) => {
                     let pid = pid_in_proc(&child.pidfd).unwrap_or(child.pid);
                     let watch = ProcWatch::default();

@@ -3,12 +3,16 @@
 use std::os::fd::BorrowedFd;
 
 use sys::clock::MonoTime;
+use sys::doorbell::EventFd;
 use sys::errno::{Errno, Result};
 use sys::pidfd::PidFd;
 use sys::poll::{Events, PollFd, poll};
 use sys::signal::Signal;
 use sys::signalfd::SignalFd;
 use sys::socket;
+
+/// Place of the ready bell among the descriptors.
+const READY: usize = 2;
 
 /// Descriptors that end or command the supervisor.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) command: Option<BorrowedFd<'a>>,
     /// SIGCHLD, SIGTERM and what a terminal sends.
     pub(crate) signals: SignalFd,
+    /// Rung by executors that got ready. Whatever rings it, all that start are looked at.
+    pub(crate) ready: EventFd,
 }
 
 /// Why the sleep ended.
@@ -47,6 +53,7 @@ impl Sources<'_> {
         let mut fds = vec![
             PollFd::from_borrowed(self.host, Events::IN),
             PollFd::new(&self.signals, Events::IN),
+            PollFd::new(&self.ready, Events::IN),
         ];
         fds.extend(self.watcher.iter().map(|watcher| PollFd::new(watcher, Events::IN)));
         let command = self.command.map(|fd| PollFd::from_borrowed(fd, Events::IN));
@@ -60,8 +67,11 @@ impl Sources<'_> {
             Ok(_) => {}
         }
         let ready = |index: usize| fds.get(index).is_some_and(PollFd::is_ready);
+        if ready(READY) {
+            let _rings = self.ready.drain();
+        }
         Ok(Woken {
-            abandoned: ready(0) || (2..fixed).any(ready),
+            abandoned: ready(0) || (READY + 1..fixed).any(ready),
             command: (fixed..first_child).any(ready),
             children: (first_child..fds.len()).any(ready),
         })

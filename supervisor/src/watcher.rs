@@ -7,6 +7,9 @@
 //! ```
 //! It holds nothing but pidfds: a copy of the command socket or the group would outlive the
 //! supervisor.
+//!
+//! Its own end tells the host who died first: a signal is the watcher's own, exit code 128 + N is
+//! signal N of the supervisor, any other code is the supervisor's ([`exit_code`]).
 
 use std::path::Path;
 
@@ -16,7 +19,7 @@ use sys::errno::{Errno, Result as SysResult};
 use sys::pidfd::{Event, PidFd};
 use sys::poll::{Events, PollFd, poll};
 use sys::process;
-use sys::signal::Signal;
+use sys::signal::{self, Signal};
 use sys::signalfd::SignalFd;
 use sys::spawn::Spawn;
 
@@ -36,6 +39,7 @@ pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
     // A dump of a group's mappings would delay the sweep after a crash by as long as it takes to
     // write.
     process::limit_core_dumps()?;
+    signal::ignore(Signal::XFSZ)?;
     let signals = SignalFd::new(&[Signal::TERM, Signal::INT, Signal::HUP])?;
     let namespace = boot.plan.namespace && enter_namespace()?;
     let supervisor = start(&boot, namespace)?;

@@ -104,6 +104,21 @@ pub fn limit_core_dumps() -> Result<()> {
     check("setrlimit", unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) }).map(drop)
 }
 
+/// `int getrlimit(RLIMIT_FSIZE, struct rlimit *rlim);`
+///
+/// Bytes beyond which no file may grow by a write of this process and, until they change it, of its
+/// descendants; `None` without a limit. Such a write fails with `EFBIG`, after a `SIGXFSZ`.
+///
+/// # References
+/// getrlimit(2)
+#[must_use]
+pub fn file_size_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable and of the type the call expects.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
 /// `[[noreturn]] void _exit(int status);`
 ///
 /// Ends the process at once: no exit handlers, no destructors, no flush. Async-signal-safe.
@@ -216,6 +231,14 @@ mod tests {
         });
         assert_eq!(named.join().expect("thread"), "sys-a-rather-lo\n");
         assert_eq!(set_name("a\0b").expect_err("zero byte").errno, Errno::INVAL);
+    }
+
+    #[test]
+    fn the_limit_on_file_sizes_is_the_one_in_proc() {
+        let limits = fs::read_to_string("/proc/self/limits").expect("limits");
+        let line = limits.lines().find(|line| line.starts_with("Max file size")).expect("line");
+        let soft = line.split_whitespace().nth(3).expect("soft");
+        assert_eq!(file_size_limit(), soft.parse().ok(), "{line}");
     }
 
     #[test]

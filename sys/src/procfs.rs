@@ -20,6 +20,22 @@ pub fn children(pid: u32) -> Vec<u32> {
     found
 }
 
+/// `/proc/thread-self/children`: the children that the calling thread made or adopted, ascending,
+/// by their numbers in the mounted `/proc`; `None` where the kernel does not list them.
+///
+/// Complete as long as nobody else reaps them: the list has no gaps then. Costs the children, where
+/// [`children`] reads about every process there is.
+///
+/// # References
+/// proc_tid_children(5)
+#[must_use]
+pub fn own_children() -> Option<Vec<u32>> {
+    let text = fs::read_to_string("/proc/thread-self/children").ok()?;
+    let mut found: Vec<u32> = text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    found.sort_unstable();
+    Some(found)
+}
+
 /// `/proc/<pid>/comm`: processes of this uid with the given name (at most 15 bytes of it),
 /// ascending.
 ///
@@ -165,6 +181,7 @@ mod tests {
         let own = std::process::id();
         let child = sleeper();
         assert!(children(own).contains(&child.pid));
+        assert!(own_children().is_none_or(|own| own.contains(&child.pid)));
         assert_eq!(parent(child.pid), Some(own));
         assert_eq!(comm(child.pid).as_deref(), Some("sleep"));
         assert!(find_by_comm("sleep").contains(&child.pid));
@@ -174,6 +191,7 @@ mod tests {
         child.pidfd.signal(Signal::KILL).expect("kill");
         child.pidfd.wait_end().expect("wait");
         assert!(!children(own).contains(&child.pid));
+        assert!(own_children().is_none_or(|own| !own.contains(&child.pid)));
         assert_eq!((comm(child.pid), state(child.pid)), (None, None));
         assert_eq!(descriptors(child.pid), []);
     }

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             if once {
                 drop(std::hint::black_box(Box::new(0_u64)));
             }
-            match ready.processor.run(ready.resume) {
+            match ready.processor.run(ready.resume, ready.bell) {
                 node::End::Clean => Code::SUCCESS,
                 node::End::Code(code) => code,
             }

@@ -31,6 +31,9 @@ use crate::writer::{Flush, Writer};
 /// Set by SIGTERM.
 pub(crate) static TERMINATED: AtomicBool = AtomicBool::new(false);
 
+/// Set by SIGXFSZ: a write met the limit on file sizes. Most likely it was a line of a log.
+pub(crate) static WRITE_REFUSED: AtomicBool = AtomicBool::new(false);
+
 /// Longest sleep, milliseconds: a SIGTERM between the look at its flag and the sleep is seen then.
 const TICK_MS: u64 = 1000;
 

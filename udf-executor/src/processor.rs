@@ -19,12 +19,14 @@ use core::sync::atomic::Ordering as Std;
 use executor_core::error::Code;
 use executor_core::primitive::Ordering;
 use executor_rt::interpose;
+use executor_rt::log::Logger;
 use sys::clock::MonoTime;
+use sys::doorbell::EventFd;
 
 use crate::adopt::Resume;
 use crate::call::Instance;
 use crate::context::Context;
-use crate::node::{End, Node, Source, TERMINATED, add};
+use crate::node::{End, Node, Source, TERMINATED, WRITE_REFUSED, add};
 use crate::reader::Collected;
 use crate::report;
 use crate::state::{Event, State};
@@ -54,8 +56,8 @@ impl Processor {
     }
 
     /// Runs until the process has to end.
-    pub(crate) fn run(mut self, resume: Resume) -> End {
-        let end = match self.resume(resume) {
+    pub(crate) fn run(mut self, resume: Resume, bell: Option<EventFd>) -> End {
+        let end = match self.resume(resume, bell) {
             Ok(()) => self.run_sets(),
             Err(end) => end,
         };
@@ -65,6 +67,9 @@ impl Processor {
             node.ctl().last_code.store(code.0, Ordering::Release);
             let id = self.context.log_id.get();
             report::error(self.context.logger, id, format_args!("the process ends: {code}"));
+        } else {
+            let why = if TERMINATED.load(Std::Relaxed) { "SIGTERM" } else { "a finalize message" };
+            report::info(self.context.logger, None, format_args!("the process ends: {why}"));
         }
         node.publish();
         drop(node);
@@ -102,9 +107,12 @@ impl Processor {
     }
 
     /// Takes up what a dead process of this slot left.
-    fn resume(&mut self, resume: Resume) -> Result<(), End> {
+    fn resume(&mut self, resume: Resume, bell: Option<EventFd>) -> Result<(), End> {
         let ctl = self.context.node.borrow().ctl();
         ctl.state.store(State::Ready as u32, Ordering::Release);
+        if let Some(bell) = bell {
+            bell.ring();
+        }
         self.step(Event::Begin);
         match resume {
             Resume::Fresh => {}
@@ -151,6 +159,7 @@ impl Processor {
             Collected::Ready => {}
             Collected::Missing(port) => {
                 node.worker.prepare_next();
+                tell_refused_writes(logger);
                 node.park(None, false, |node| node.reader.has_message(&node.worker, port));
                 return Ok(Event::InputsMissing);
             }
@@ -307,6 +316,20 @@ impl Processor {
             node.publish();
         }
         Event::Finished
+    }
+}
+
+/// Says that a write met the limit on file sizes, once the process has nothing else to do.
+fn tell_refused_writes(logger: &Logger) {
+    if WRITE_REFUSED.load(Std::Relaxed) && WRITE_REFUSED.swap(false, Std::Relaxed) {
+        report::warn(
+            logger,
+            None,
+            format_args!(
+                "a write was refused: it met the limit on file sizes (ulimit -f); lines of this \
+                 log may be missing here"
+            ),
+        );
     }
 }
 

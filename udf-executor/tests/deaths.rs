@@ -159,6 +159,24 @@ fn sigterm_ends_an_idle_process_well() {
     assert_eq!(node.fetch(0).id(), 1);
     node.signal(Signal::TERM);
     assert_eq!(node.end(), Event::Exited(0), "{}", node.logs());
+    assert!(node.logs().contains("the process ends: SIGTERM"), "{}", node.logs());
+}
+
+#[test]
+fn a_log_at_the_limit_on_file_sizes_costs_lines_and_says_so() {
+    let mut node = Node::start(Setup { file_limit: Some(64), ..Setup::new("panic-on-odd") });
+    node.ready();
+    node.feed(0, 1, &[1]);
+    node.fetch(0).assert_answer(1, Code::UDF_PANIC);
+    node.feed(0, 2, &[2]);
+    assert_eq!(node.fetch(0).code(), Code::SUCCESS);
+    assert!(!node.logs().contains("odd id 1"));
+    node.log.set_len(0).unwrap();
+    node.feed(0, 3, &[3]);
+    node.fetch(0).assert_answer(3, Code::UDF_PANIC);
+    node.until_logged("a write was refused: it met the limit on file sizes");
+    node.finalize();
+    assert!(node.logs().contains("odd id 3"), "{}", node.logs());
 }
 
 /// Kills between two arbitrary instructions: every id ends exactly once on each output.

@@ -3,11 +3,12 @@
 
 mod common;
 
-use common::{Node, Setup};
+use common::{Node, Setup, watchdog};
 use executor_core::error::Code;
 use executor_core::primitive::Ordering;
 use executor_rt::log::LogLine;
 use sys::pidfd::Event;
+use sys::poll::{Events, PollFd, poll};
 
 #[test]
 fn identity_forwards_without_a_copy() {
@@ -60,6 +61,17 @@ fn inputs_of_different_ids_cost_the_older_id_only() {
     assert_eq!(node.fetch(0).ints(), [103]);
     assert_eq!(node.fetch(0).ints(), [104]);
     assert!(node.is_silent(0));
+    node.finalize();
+}
+
+#[test]
+fn a_ready_process_rings() {
+    let mut node = Node::start(Setup::new("identity"));
+    let mut fds = [PollFd::new(&node.bell, Events::IN)];
+    assert_eq!(poll(&mut fds, watchdog()), Ok(1), "{}", node.logs());
+    assert!((2..100).contains(&node.ctl().state.load(Ordering::Acquire)));
+    assert_eq!(node.bell.drain(), 1);
+    node.ready();
     node.finalize();
 }
 

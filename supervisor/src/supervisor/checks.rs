@@ -31,7 +31,6 @@ impl Supervisor<'_> {
         self.next_tick = now.add_ms(self.tick_ms);
         self.check_functions(now);
         self.check_locks(now);
-        self.trimmer.trim(self.files);
     }
 
     pub(super) fn check_functions(&mut self, now: MonoTime) {

@@ -53,8 +53,13 @@ impl Supervisor<'_> {
         let slot = node.plan.slot;
         if let Some(live) = node.live_mut() {
             live.stopped = event == Event::Stopped;
-            let state = live.state();
+            let (state, pid) = (live.state(), live.pid);
             self.board.set_state(slot, state);
+            let (level, what) = match event {
+                Event::Stopped => (Level::Warn, "stopped by a signal; its messages wait for it"),
+                _ => (Level::Info, "continued"),
+            };
+            node.say(self.files, level, format_args!("slot {slot}, process {pid}: {what}"));
         }
     }
 
@@ -70,10 +75,9 @@ impl Supervisor<'_> {
         drop(run);
         let (kind, value) = describe(event, killed);
         self.board.died(slot, kind, value);
-        let clean = event == Event::Exited(0);
         let restart = match self.ending {
             Some(_) => None,
-            None => match node.policy.decide(&node.plan.restart, now, lived_ms, clean) {
+            None => match node.policy.decide(&node.plan.restart, now, lived_ms) {
                 Decision::Restart(at) => Some(at),
                 Decision::Fail => None,
             },
@@ -89,7 +93,8 @@ impl Supervisor<'_> {
             None if ended => (SlotState::Ended, Level::Info, "as asked".to_owned()),
             None => (SlotState::Failed, Level::Error, "no restart".to_owned()),
         };
-        let how = Ended(event);
+        let unasked = self.ending.is_none() && event == Event::Exited(0);
+        let how = Ended { event, unasked };
         let text = format_args!(
             "slot {slot}, process number {generation}: {how} after {lived_ms} ms; freed {freed} \
              mbufs, kept {kept} inputs; {next}"
@@ -121,11 +126,19 @@ fn describe(event: Event, killed: bool) -> (u32, u32) {
 }
 
 /// How a process ended, for a log line.
-struct Ended(Event);
+struct Ended {
+    event: Event,
+    /// It looks like the end of somebody who was asked to, and nobody did.
+    unasked: bool,
+}
 
 impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
+        match self.event {
+            Event::Exited(0) if self.unasked => f.write_str(
+                "exit code 0, which nobody asked for (SIGTERM from outside, or the function \
+                 ended the process)",
+            ),
             Event::Exited(code) => write!(f, "exit code {code}"),
             Event::Signalled { signal, core: false } => write!(f, "killed by {signal}"),
             Event::Signalled { signal, core: true } => write!(f, "killed by {signal}, core dumped"),
@@ -136,7 +149,7 @@ impl std::fmt::Display for Ended {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Signal, describe, exit_kind};
+    use super::{Ended, Event, Signal, describe, exit_kind};
 
     #[test]
     fn ends_in_status_words() {
@@ -144,5 +157,12 @@ mod tests {
         assert_eq!(describe(Event::Exited(127), false), (exit_kind::EXITED, 127));
         assert_eq!(describe(killed, false), (exit_kind::SIGNALLED, 9));
         assert_eq!(describe(killed, true), (exit_kind::STALLED, 9));
+    }
+
+    #[test]
+    fn an_unasked_exit_0_says_so() {
+        let text = |unasked| Ended { event: Event::Exited(0), unasked }.to_string();
+        assert_eq!(text(false), "exit code 0");
+        assert!(text(true).starts_with("exit code 0, which nobody asked for"));
     }
 }

@@ -51,6 +51,23 @@ fn a_node_that_ignores_the_request_is_killed_after_the_grace() {
     assert_eq!((flow.state(1), flow.exit(1)), (SlotState::Failed, (exit_kind::SIGNALLED, 9)));
 }
 
+/// The node can't print its way to the limit on file sizes, and the supervisor's own lines do not
+/// end it there.
+#[test]
+fn a_log_near_the_limit_on_file_sizes_begins_anew() {
+    let script = "trap '' XFSZ; while :; do echo 0123456789 >&2; done";
+    let flow = Flow::start_limited(256, plan(false, vec![node(1, script)]));
+    flow.running(1, 1);
+    for generation in 2..5 {
+        flow.until_logged("of this log are gone: it came near the limit on file sizes, 131072");
+        flow.signal(1, Signal::KILL);
+        flow.running(1, generation);
+    }
+    assert!(flow.log().len() <= 131_072);
+    flow.stop();
+    assert_eq!(flow.gone(), Event::Exited(0));
+}
+
 #[test]
 fn an_impossible_plan_is_refused_before_anything_starts() {
     let mut version = plan(false, Vec::new());

@@ -65,11 +65,22 @@ fn generations_reach_the_process() {
 
 #[test]
 fn a_clean_exit_that_nobody_asked_for_is_a_failure() {
+    let mut first =
+        node(1, "trap 'exit 0' TERM; echo up; while :; do sleep 100000 & wait $!; done");
+    first.restart.max = 2;
     let mut never = node(2, FOREVER);
     never.restart.when = RestartWhen::Never;
-    let flow = Flow::start(plan(false, vec![node(1, "exit 0"), never]));
+    let mut flow = Flow::start(plan(false, vec![first, never]));
+    for generation in 1..=3 {
+        assert_eq!(flow.line(), "up");
+        flow.started(1, generation);
+        flow.signal(1, Signal::TERM);
+    }
     flow.until("failure", |f| f.state(1) == SlotState::Failed);
-    assert_eq!((flow.generation(1), flow.exit(1)), (1, (exit_kind::EXITED, 0)));
+    assert_eq!((flow.generation(1), flow.exit(1)), (3, (exit_kind::EXITED, 0)));
+    let log = flow.log();
+    assert_eq!(log.matches("exit code 0, which nobody asked for").count(), 3, "{log}");
+    assert_eq!(log.matches("; restart in").count(), 2, "{log}");
     flow.started(2, 1);
     flow.signal(2, Signal::TERM);
     flow.until("failure", |f| f.state(2) == SlotState::Failed);
@@ -108,10 +119,14 @@ fn a_stopped_node_is_shown_and_continues() {
         flow.until("stop", |f| f.state(1) == SlotState::Stopped);
         flow.signal(1, Signal::CONT);
         flow.until("continue", |f| f.state(1) == SlotState::Running);
+        // The line follows the state: a second stop comes after both.
         flow.signal(1, Signal::STOP);
         flow.until("stop", |f| f.state(1) == SlotState::Stopped);
         flow.signal(1, Signal::KILL);
         flow.running(1, 2);
+        let log = flow.log();
+        assert_eq!(log.matches("stopped by a signal").count(), 2, "{log}");
+        assert_eq!(log.matches(": continued").count(), 1, "{log}");
     }
 }
 

@@ -83,7 +83,19 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// Starts the watcher, with `sleep` as the host.
-    pub(crate) fn start(mut plan: SupervisorPlan) -> Flow {
+    pub(crate) fn start(plan: SupervisorPlan) -> Flow {
+        let program = Path::new(env!("CARGO_BIN_EXE_dflow-supervisor"));
+        Flow::start_by(program, &["--watcher".to_owned()], plan)
+    }
+
+    /// As [`Flow::start`], with a limit on file sizes, in blocks of 512 bytes.
+    pub(crate) fn start_limited(blocks: u32, plan: SupervisorPlan) -> Flow {
+        let script = format!("ulimit -f {blocks}; exec \"$0\" --watcher");
+        let program = env!("CARGO_BIN_EXE_dflow-supervisor").to_owned();
+        Flow::start_by(Path::new("/bin/sh"), &["-c".to_owned(), script, program], plan)
+    }
+
+    fn start_by(program: &Path, args: &[String], mut plan: SupervisorPlan) -> Flow {
         let number = FLOWS.fetch_add(1, Ordering::Relaxed);
         // What the watcher leaves when it is killed becomes ours, so that no zombie stays.
         process::set_child_subreaper(true).expect("subreaper");
@@ -92,6 +104,7 @@ impl Flow {
         let attached = attached(&group, Role::Supervisor);
         let (out, out_writer) = pipe().expect("pipe");
         let log = memfd::append_log("dflow-log-err:test").expect("log");
+        plan.log_fds = vec![log.as_raw_fd()];
         for node in &mut plan.nodes {
             node.env.push((TAG.to_owned(), tag.clone()));
             (node.stdout_fd, node.stderr_fd) = (out_writer.as_raw_fd(), log.as_raw_fd());
@@ -115,8 +128,8 @@ impl Flow {
         let mut inherit: Vec<BorrowedFd<'_>> = given.iter().map(|(_, fd)| *fd).collect();
         inherit.extend([out_writer.as_fd(), log.as_fd()]);
         let watcher = Spawn {
-            program: Path::new(env!("CARGO_BIN_EXE_dflow-supervisor")),
-            args: &["--watcher".to_owned()],
+            program,
+            args,
             env: &env,
             inherit: &inherit,
             stdin: None,
@@ -217,6 +230,15 @@ impl Flow {
     /// Everything on the nodes' stderr, the supervisor's and the watcher's.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&memfd::read_all(&self.log).expect("log")).into_owned()
+    }
+
+    /// Looks until the log has `text`.
+    pub(crate) fn until_logged(&self, text: &str) {
+        let deadline = MonoTime::now().add_ms(WATCHDOG_MS);
+        while !self.log().contains(text) {
+            assert!(!deadline.is_past(MonoTime::now()), "no `{text}` in\n{}", self.log());
+            std::thread::yield_now();
+        }
     }
 
     /// Asks the supervisor to end the flow.

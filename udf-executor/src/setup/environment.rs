@@ -6,7 +6,8 @@ use executor_core::error::Code;
 use executor_core::owner::SlotId;
 use executor_core::pool::Worker;
 use executor_rt::attach::{Attached, Role, attach};
-use executor_rt::plan::{ENV_ARENA_FD, ENV_CONTROL_FD, ENV_GENERATION, ENV_SLOT};
+use executor_rt::plan::{ENV_ARENA_FD, ENV_CONTROL_FD, ENV_GENERATION, ENV_READY_FD, ENV_SLOT};
+use sys::doorbell::EventFd;
 
 use super::Failure;
 
@@ -19,6 +20,8 @@ pub(crate) struct Environment {
     pub(crate) worker: Worker<'static>,
     /// Generation of this process.
     pub(crate) generation: u32,
+    /// What the parent wants to be rung by once this process is ready.
+    pub(crate) bell: Option<EventFd>,
 }
 
 fn number<T: core::str::FromStr>(name: &str) -> Result<T, Failure> {
@@ -52,7 +55,9 @@ impl Environment {
             .map_err(|e| Failure::new(e.code(), format!("attach of slot {}: {e}", slot.0)))?;
         let worker = attached.worker(0, generation);
         let worker = worker.map_err(|e| Failure::new(e.code(), format!("slot {}: {e}", slot.0)))?;
-        Ok(Environment { attached, worker, generation })
+        let bell = std::env::var_os(ENV_READY_FD).map(|_| descriptor(ENV_READY_FD)).transpose()?;
+        let bell = bell.map(EventFd::from_owned);
+        Ok(Environment { attached, worker, generation, bell })
     }
 
     /// Mbuf entries of this slot.

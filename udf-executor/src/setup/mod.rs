@@ -24,6 +24,7 @@ use executor_rt::waiter::Waiter;
 use flow_func::abi::{ParamsV1, StrV1};
 use flow_func::codes::INIT_AGAIN;
 use sys::clock::MonoTime;
+use sys::doorbell::EventFd;
 use sys::signal::Signal;
 
 use crate::adopt::{self, Resume};
@@ -32,7 +33,7 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::fault;
 use crate::handles::Handles;
-use crate::node::{End, Node, Options, TERMINATED};
+use crate::node::{End, Node, Options, TERMINATED, WRITE_REFUSED};
 use crate::processor::Processor;
 use crate::reader::Reader;
 use crate::report;
@@ -85,6 +86,8 @@ pub(crate) struct Ready {
     pub(crate) processor: Processor,
     /// Where it begins.
     pub(crate) resume: Resume,
+    /// Rung once it is ready.
+    pub(crate) bell: Option<EventFd>,
 }
 
 /// The log of this process: named after the node, level from `ASCEND_GLOBAL_LOG_LEVEL`.
@@ -111,6 +114,8 @@ pub(crate) fn start(
     let system = |e: sys::SysError| Failure::new(Code::FLOW_FUNC_FAILED, e.to_string());
     sys::process::limit_core_dumps().map_err(system)?;
     sys::signal::install_flag(Signal::TERM, &TERMINATED).map_err(system)?;
+    // Not ignored but handled: programs that the function executes keep the default.
+    sys::signal::install_flag(Signal::XFSZ, &WRITE_REFUSED).map_err(system)?;
     let env = Environment::attach()?;
     let ctl = env.worker.private.ctl;
     ctl.pid.store(sys::process::pid(), Ordering::Relaxed);
@@ -129,7 +134,7 @@ pub(crate) fn start(
             .map_err(|text| Failure::new(Code::FLOW_FUNC_FAILED, text))
     });
     match opened {
-        Ok(function) => init(node, function, &model, &env, logger),
+        Ok(function) => init(node, function, &model, env, logger),
         Err(failure) => Err(init_failed(&mut node, logger, failure)),
     }
 }
@@ -197,7 +202,7 @@ fn init(
     mut node: Node,
     function: Function,
     model: &Model,
-    env: &Environment,
+    env: Environment,
     logger: &'static Logger,
 ) -> Result<Ready, Failure> {
     let inputs = node.reader.inputs.len();
@@ -220,8 +225,8 @@ fn init(
         .create(api, context, inputs)
         .map_err(|text| fail(Failure::new(Code::FLOW_FUNC_FAILED, text)))?;
     let instance = call_init(instance, context, model).map_err(fail)?;
-    let resume = finish(context, model, env, ctl).map_err(fail)?;
-    Ok(Ready { processor: Processor::new(instance, context), resume })
+    let resume = finish(context, model, &env, ctl).map_err(fail)?;
+    Ok(Ready { processor: Processor::new(instance, context), resume, bell: env.bell })
 }
 
 fn call_init(
@@ -278,7 +283,7 @@ fn finish(
     let mut node = context.node.borrow_mut();
     let resume = adopt::adopt(&mut node);
     ctl.last_code.store(0, Ordering::Release);
-    env.attached.populate_arena().map_err(system)?;
+    env.attached.populate_own().map_err(|e| Failure::new(e.code(), e.to_string()))?;
     let stderr = std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned();
     let stderr =
         stderr.map_err(|e| Failure::new(Code::FLOW_FUNC_FAILED, format!("stderr: {e}")))?;

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test support")]
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,7 @@ use executor_rt::waiter::{Waiter, ring_all};
 use executor_rt::{payload, port};
 use prost::Message;
 use sys::clock::MonoTime;
+use sys::doorbell::EventFd;
 use sys::memfd;
 use sys::pidfd::Event;
 use sys::poll::{Events, PollFd, poll};
@@ -59,6 +62,8 @@ pub(crate) struct Setup {
     pub(crate) depth: u32,
     pub(crate) blocks: u32,
     pub(crate) env: Vec<(&'static str, &'static str)>,
+    /// The limit on file sizes, in blocks of 512 bytes; the log is as full as it may be.
+    pub(crate) file_limit: Option<usize>,
     /// Consumer groups of each output port; a number is an output queue.
     pub(crate) destinations: Option<Vec<Vec<Vec<u32>>>>,
 }
@@ -75,6 +80,7 @@ impl Setup {
             depth: 16,
             blocks: 32,
             env: Vec::new(),
+            file_limit: None,
             destinations: None,
         }
     }
@@ -106,7 +112,9 @@ pub(crate) struct Node {
     pub(crate) outputs: Vec<Consumer<'static>>,
     pub(crate) requests: Producer<'static>,
     pub(crate) responses: Consumer<'static>,
-    pub(crate) log: OwnedFd,
+    pub(crate) log: File,
+    /// Rung by a process that is ready.
+    pub(crate) bell: EventFd,
     setup: Setup,
     suspects: Vec<u64>,
     generation: u32,
@@ -181,7 +189,8 @@ impl Node {
             outputs: outputs.iter().map(|id| Consumer::open(&worker, *id).unwrap()).collect(),
             requests: open(&requests),
             responses: Consumer::open(&worker, responses).unwrap(),
-            log: memfd::append_log("log").unwrap(),
+            log: memfd::append_log("log").unwrap().into(),
+            bell: EventFd::new().unwrap(),
             suspects: vec![0; suspect_words(&host.group)],
             created,
             host,
@@ -262,6 +271,7 @@ impl Node {
             ("DFLOW_SLOT", "1".to_owned()),
             ("DFLOW_GENERATION", self.generation.to_string()),
             ("DFLOW_NODE", "node".to_owned()),
+            ("DFLOW_READY_FD", self.bell.as_fd().as_raw_fd().to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .to_vec();
@@ -275,9 +285,18 @@ impl Node {
         ];
         let mut inherit =
             vec![self.created.control.as_fd(), self.created.arena.as_fd(), load.as_fd()];
+        inherit.push(self.bell.as_fd());
         inherit.extend(others);
+        let mut program = env!("CARGO_BIN_EXE_udf-executor");
+        let mut args = args.to_vec();
+        if let Some(blocks) = self.setup.file_limit {
+            (&self.log).write_all(&vec![b'\n'; blocks * 512]).unwrap();
+            let script = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
+            args.splice(0..0, ["-c".to_owned(), script, program.to_owned()]);
+            program = "/bin/sh";
+        }
         let spawn = Spawn {
-            program: Path::new(env!("CARGO_BIN_EXE_udf-executor")),
+            program: Path::new(program),
             args: &args,
             env: &env,
             inherit: &inherit,
@@ -390,6 +409,11 @@ impl Node {
                 false
             }
         }
+    }
+
+    /// Looks until the log has `text`, or the watchdog barks.
+    pub(crate) fn until_logged(&self, text: &str) {
+        self.until(text, |_| self.logs().contains(text));
     }
 
     /// Looks until `done`, or the watchdog barks.
