@@ -54,7 +54,10 @@ pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
     }
     let event = supervisor.wait_end();
     strays::kill_all();
-    asked?;
+    if let Err(error) = asked {
+        eprintln!("dflow-watcher: {error}; ended the supervisor and all executors");
+        return Ok(EXIT_FAILED);
+    }
     Ok(exit_code(event))
 }
 

@@ -1,7 +1,9 @@
 //! Reading a node's log: an append-only memory file whose old bytes the supervisor gave back.
 //!
 //! The file keeps its size when old bytes go, so offsets stay; what is gone reads as a hole. A
-//! reader starts behind the hole, at the first whole line, and says how much is missing.
+//! reader starts behind the hole, at the first whole line, and says how much is missing. Near a
+//! limit on file sizes the supervisor begins a log anew, with a line that says so: a reader that is
+//! behind its end goes back to the start.
 
 use std::fs::File;
 use std::io;
@@ -101,6 +103,11 @@ impl Reader {
         let failed = |e: sys::SysError| io::Error::from_raw_os_error(e.errno.raw());
         // Taken first: what is appended while looking is data, not hole.
         let len = memfd::len(&self.file).map_err(failed)?;
+        if len < self.at {
+            self.at = 0;
+            self.partial.clear();
+            self.headless = false;
+        }
         let found = memfd::next_data(&self.file, self.at).map_err(failed)?;
         let start = found.unwrap_or(len).max(self.at);
         if start > self.at {
@@ -128,6 +135,18 @@ mod tests {
 
     fn raw(text: &str) -> Entry {
         Entry::Raw(text.to_owned())
+    }
+
+    #[test]
+    fn a_log_that_begins_anew_is_read_from_its_start() {
+        let mut log = File::from(memfd::append_log("anew").expect("log"));
+        let mut reader = Reader::new(reopened(&log));
+        log.write_all(b"one\ntwo\npart").expect("write");
+        assert_eq!(reader.read().expect("read"), [raw("one"), raw("two")]);
+        log.set_len(0).expect("truncate");
+        log.write_all(b"three\n").expect("write");
+        assert_eq!(reader.read().expect("read"), [raw("three")]);
+        assert_eq!(reader.finish(), []);
     }
 
     #[test]
