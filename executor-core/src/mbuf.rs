@@ -12,9 +12,11 @@ use crate::abi::MsgInfo;
 use crate::abi::control::Entry;
 use crate::abi::head::{EOS_OFFSET, EOS_VALUE, HEAD_SIZE, LINE_WORDS, MSG_INFO_OFFSET};
 use crate::primitive::Ordering;
+use crate::queue::{TURN, ring_parts, ring_word};
 use crate::region::{BlockSpan, Memory};
 
-/// The right to one mbuf entry.
+/// The right to one mbuf entry: its ring word without the turn (entry, block, low bits of the
+/// entry's generation), so that a queue stores and returns the handle as it is.
 ///
 /// ```compile_fail
 /// fn twice(worker: &mut executor_core::pool::Worker<'_>, mbuf: executor_core::mbuf::Mbuf) {
@@ -30,33 +32,47 @@ use crate::region::{BlockSpan, Memory};
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an mbuf that is neither enqueued nor freed is lost until its process dies"]
 pub struct Mbuf {
-    pub(crate) entry: u32,
-    pub(crate) block: u32,
+    word: u64,
 }
 
 impl Mbuf {
     /// Index of the entry, for tools and journals.
     #[must_use]
+    #[inline]
     pub fn entry(&self) -> u32 {
-        self.entry
+        ring_parts(self.word).0
     }
 
     /// Index of the block it refers to.
     #[must_use]
+    #[inline]
     pub fn block(&self) -> u32 {
-        self.block
+        ring_parts(self.word).1
     }
 
     /// Gives up the handle without giving back the mbuf; its index.
     #[must_use]
     pub fn into_entry(self) -> u32 {
-        self.entry
+        self.entry()
     }
 
     /// Takes the handle back. The caller got `entry` from [`Mbuf::into_entry`] and still owns it:
     /// checked by [`crate::pool::Worker::reclaim`].
-    pub(crate) fn from_parts(entry: u32, block: u32) -> Mbuf {
-        Mbuf { entry, block }
+    #[inline]
+    pub(crate) fn from_parts(entry: u32, block: u32, generation: u32) -> Mbuf {
+        Mbuf { word: ring_word(entry, block, generation, 0) }
+    }
+
+    /// The handle that a ring word stands for; the caller checked its parts.
+    #[inline]
+    pub(crate) fn from_ring(word: u64) -> Mbuf {
+        Mbuf { word: word & !TURN }
+    }
+
+    /// The ring word at a position with this turn.
+    #[inline]
+    pub(crate) fn ring(&self, turn: u64) -> u64 {
+        self.word | turn
     }
 }
 
@@ -194,8 +210,8 @@ impl<'g> Memory<'g> {
     #[must_use]
     #[inline]
     pub fn mbuf(&self, mbuf: &Mbuf) -> Option<MbufRef<'g>> {
-        let entry = self.entries.get(mbuf.entry as usize)?;
-        Some(MbufRef { entry, span: self.block_span(mbuf.block)? })
+        let entry = self.entries.get(mbuf.entry() as usize)?;
+        Some(MbufRef { entry, span: self.block_span(mbuf.block())? })
     }
 }
 

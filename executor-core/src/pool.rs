@@ -30,7 +30,7 @@ use crate::group::{Group, POOLS_MAX};
 use crate::journal::{self, Op, Record};
 use crate::mbuf::{HeadWords, Marks, Mbuf, MbufRef};
 use crate::owner::{Owner, SlotId};
-use crate::primitive::{AtomicU64, Ordering, fence, kill_point, prefetch_write};
+use crate::primitive::{AtomicU64, Ordering, fence, kill_point};
 use crate::region::{Memory, PrivatePart};
 use crate::wake::WakeSet;
 
@@ -125,9 +125,9 @@ impl<'g> Worker<'g> {
         for (index, pool) in pools.iter().enumerate().filter(|(_, p)| p.block_size >= size) {
             fits = true;
             if let Some(block) = self.take_block(index, pool) {
-                let mbuf = Mbuf::from_parts(block, block);
-                self.init(&mbuf, size, head);
-                return Ok(mbuf);
+                let entry = self.memory.entries.get(block as usize).ok_or(AllocError::Invalid)?;
+                let generation = self.init(entry, size, head);
+                return Ok(Mbuf::from_parts(block, block, generation));
             }
         }
         Err(if fits { AllocError::Exhausted } else { AllocError::TooLarge })
@@ -135,10 +135,10 @@ impl<'g> Worker<'g> {
 
     fn take_block(&mut self, index: usize, pool: &PoolDesc) -> Option<u32> {
         let cursor = self.cursors.get_mut(index)?;
-        let start = *cursor;
-        for step in 0..pool.block_count {
-            let at = (start + step) % pool.block_count;
+        let mut at = *cursor;
+        for _ in 0..pool.block_count {
             let block = pool.first_block + at;
+            at = if at + 1 < pool.block_count { at + 1 } else { 0 };
             let entry = self.memory.entries.get(block as usize)?;
             if entry.owner.load(Ordering::Relaxed) != Owner::FREE_WORD
                 || references(entry.count.load(Ordering::Acquire)) != 0
@@ -154,7 +154,7 @@ impl<'g> Worker<'g> {
                     kill_point!("alloc: count");
                     entry.set_block(block);
                     journal::close(self.journal);
-                    *cursor = (at + 1) % pool.block_count;
+                    *cursor = at;
                     return Some(block);
                 }
                 entry.owner.store(Owner::FREE_WORD, Ordering::Release);
@@ -164,8 +164,9 @@ impl<'g> Worker<'g> {
         None
     }
 
-    fn init(&self, mbuf: &Mbuf, size: u64, head: Head<'_>) {
-        let Some(entry) = self.memory.entries.get(mbuf.entry as usize) else { return };
+    /// Starts a life of `entry`; its generation.
+    #[inline]
+    fn init(&self, entry: &Entry, size: u64, head: Head<'_>) -> u32 {
         let generation = entry.generation.load(Ordering::Relaxed).wrapping_add(1);
         entry.generation.store(generation, Ordering::Relaxed);
         entry.data_len.store(0, Ordering::Relaxed);
@@ -176,27 +177,23 @@ impl<'g> Worker<'g> {
         match head {
             Head::Zeroed => entry.zero_head(),
             Head::Of(from) => {
-                if let Some(from) = self.memory.entries.get(from.entry as usize) {
+                if let Some(from) = self.memory.entries.get(from.entry() as usize) {
                     entry.copy_head(from);
                 }
             }
             Head::Unset if entry.marks().lines() != 0 => entry.zero_head(),
             Head::Unset => {}
         }
+        generation
     }
 
-    /// Brings the lines of the entry that the next small `alloc` will probably take into this core.
+    /// Brings the lines of the mbuf that the next small `alloc` will probably take into this core.
     /// Worth calling where the peer is being waited for anyway (bench `hop`).
     pub fn prepare_next(&self) {
         let pools = self.memory.pools.get(self.desc.first_pool as usize);
         let cursor = self.cursors.first().copied().unwrap_or(0);
         let Some(block) = pools.map(|pool| pool.first_block + cursor) else { return };
-        if let Some(entry) = self.memory.entries.get(block as usize) {
-            prefetch_write(&entry.owner);
-            if let Some(line) = entry.head.get(24) {
-                prefetch_write(line);
-            }
-        }
+        self.memory.prefetch_message(block, block, true);
     }
 
     /// A second mbuf over the same data with its own head, a copy of `mbuf`'s.
@@ -204,10 +201,10 @@ impl<'g> Worker<'g> {
     /// # Errors
     /// [`AllocError::Exhausted`] when every extra entry of this slot is in use.
     pub fn copy_ref(&mut self, mbuf: &Mbuf) -> Result<Mbuf, AllocError> {
-        let block = mbuf.block;
+        let block = mbuf.block();
         let (count, from) = match (
             self.memory.entries.get(block as usize),
-            self.memory.entries.get(mbuf.entry as usize),
+            self.memory.entries.get(mbuf.entry() as usize),
         ) {
             (Some(primary), Some(from)) => (&primary.count, from),
             _ => return Err(AllocError::Invalid),
@@ -226,10 +223,10 @@ impl<'g> Worker<'g> {
                 kill_point!("copy: block");
                 journal::close(self.journal);
                 self.extra_cursor = (at + 1) % self.desc.extra_count;
-                let copy = Mbuf::from_parts(index, block);
-                self.init(&copy, from.buffer_size.load(Ordering::Relaxed), Head::Of(mbuf));
+                let size = from.buffer_size.load(Ordering::Relaxed);
+                let generation = self.init(entry, size, Head::Of(mbuf));
                 entry.data_len.store(from.data_len.load(Ordering::Relaxed), Ordering::Relaxed);
-                return Ok(copy);
+                return Ok(Mbuf::from_parts(index, block, generation));
             }
         }
         Err(AllocError::Exhausted)
@@ -239,11 +236,12 @@ impl<'g> Worker<'g> {
     /// waiters.
     pub fn free(&mut self, mbuf: Mbuf) -> WakeSet {
         let mut wakes = WakeSet::NONE;
-        let Some(entry) = self.memory.entries.get(mbuf.entry as usize) else { return wakes };
+        let index = mbuf.entry();
+        let Some(entry) = self.memory.entries.get(index as usize) else { return wakes };
         if entry.marks().chained() != 0 {
-            self.free_chain(mbuf.entry, entry, &mut wakes);
+            self.free_chain(index, entry, &mut wakes);
         }
-        self.free_one(mbuf.entry, mbuf.block, &mut wakes);
+        self.free_one(index, mbuf.block(), &mut wakes);
         wakes
     }
 
@@ -284,11 +282,17 @@ impl<'g> Worker<'g> {
         journal::close(self.journal);
         // SYNC: SeqCst fence, pairs with `wake::recheck`.
         fence(Ordering::SeqCst);
-        let home = self.memory.blocks.get(index as usize).map_or(u32::MAX, |b| b.slot);
-        let block_home = self.memory.blocks.get(block as usize).map_or(u32::MAX, |b| b.slot);
-        self.memory.wake_pool(home, wakes);
-        if block_home != home {
-            self.memory.wake_pool(block_home, wakes);
+        self.wake_home(index, wakes);
+        if block != index {
+            self.wake_home(block, wakes);
+        }
+    }
+
+    /// Wakes who waits for an mbuf of the slot that entry or block `index` belongs to.
+    #[inline]
+    fn wake_home(&self, index: u32, wakes: &mut WakeSet) {
+        if let Some(home) = self.memory.blocks.get(index as usize) {
+            self.memory.wake_pool(home.slot, wakes);
         }
     }
 
@@ -300,7 +304,7 @@ impl<'g> Worker<'g> {
     pub fn chain_append(&mut self, head: &Mbuf, member: Mbuf) -> Result<(), (Mbuf, AllocError)> {
         let entries = self.memory.entries;
         let (Some(to), Some(new)) =
-            (entries.get(head.entry as usize), entries.get(member.entry as usize))
+            (entries.get(head.entry() as usize), entries.get(member.entry() as usize))
         else {
             return Err((member, AllocError::Invalid));
         };
@@ -308,12 +312,12 @@ impl<'g> Worker<'g> {
         if marks.chained() + 1 >= MAX_CHAIN || new.marks().chained() != 0 || head == &member {
             return Err((member, AllocError::Invalid));
         }
-        journal::open(self.journal, &Record::of(Op::Chain, member.entry, head.entry));
+        journal::open(self.journal, &Record::of(Op::Chain, member.entry(), head.entry()));
         let generation = to.generation.load(Ordering::Relaxed);
-        let owner = Owner::Chained { head: head.entry, generation };
+        let owner = Owner::Chained { head: head.entry(), generation };
         new.owner.store(owner.word(), Ordering::Release);
         kill_point!("chain: owner");
-        let link = member.entry + 1;
+        let link = member.entry() + 1;
         let tail = if marks.chained() == 0 { 0 } else { to.chain_tail.load(Ordering::Relaxed) };
         let last = tail.checked_sub(1).and_then(|index| entries.get(index as usize)).unwrap_or(to);
         last.chain_next.store(link, Ordering::Release);
@@ -328,24 +332,25 @@ impl<'g> Worker<'g> {
     #[must_use]
     pub fn chain_get(&self, head: &Mbuf, index: u32) -> Option<MbufRef<'g>> {
         let entries = self.memory.entries;
-        let entry = entries.get(head.entry as usize)?;
+        let entry = entries.get(head.entry() as usize)?;
         if index > entry.marks().chained() {
             return None;
         }
-        let mut at = head.entry;
+        let mut at = head.entry();
         for _ in 0..index {
             at = entries.get(at as usize)?.chain_next.load(Ordering::Acquire).checked_sub(1)?;
         }
         let block = entries.get(at as usize)?.block();
-        self.memory.mbuf(&Mbuf::from_parts(at, block))
+        self.memory.mbuf(&Mbuf::from_parts(at, block, 0))
     }
 
     /// True when this mbuf is the only one over its block and the block lies in this worker's
     /// partition: then (and only then) the payload may be rewritten in place (M2).
     #[must_use]
     pub fn is_sole_owner(&self, mbuf: &Mbuf) -> bool {
-        let home = self.memory.blocks.get(mbuf.block as usize).is_some_and(|b| b.slot == self.slot);
-        let primary = self.memory.entries.get(mbuf.block as usize);
+        let home =
+            self.memory.blocks.get(mbuf.block() as usize).is_some_and(|b| b.slot == self.slot);
+        let primary = self.memory.entries.get(mbuf.block() as usize);
         home && primary.is_some_and(|p| references(p.count.load(Ordering::Acquire)) == 1)
     }
 
@@ -356,7 +361,9 @@ impl<'g> Worker<'g> {
         let entry = self.memory.entries.get(index as usize)?;
         let block = entry.block();
         let owned = entry.owner.load(Ordering::Acquire) == self.tag;
-        (owned && self.memory.block_span(block).is_some()).then(|| Mbuf::from_parts(index, block))
+        let generation = entry.generation.load(Ordering::Relaxed);
+        (owned && self.memory.block_span(block).is_some())
+            .then(|| Mbuf::from_parts(index, block, generation))
     }
 
     /// Adopts an entry that a dead process of this slot left (owner ADOPT), `index` from

@@ -105,20 +105,6 @@ pub fn spin_hint() {
     loom::thread::yield_now();
 }
 
-/// Brings the line at `address` into this core for writing, where the CPU has an instruction for
-/// it.
-#[inline]
-pub(crate) fn prefetch_write(word: &AtomicU64) {
-    #[cfg(all(not(loom), target_arch = "x86_64"))]
-    {
-        crate::region::prefetch(core::ptr::from_ref(word).cast());
-    }
-    #[cfg(any(loom, not(target_arch = "x86_64")))]
-    {
-        let _ = word;
-    }
-}
-
 /// A place where a participant can vanish: after this point everything before it is visible.
 macro_rules! kill_point {
     ($name:literal) => {

@@ -19,6 +19,7 @@ use crate::abi::control::{
     BlockDesc, Entry, HeadCtl, Journal, LaneCtl, PoolDesc, QueueCtl, SlotCtl, SlotDesc, SlotShared,
     SlotStatus, StatusCtl, WaiterCtl,
 };
+use crate::abi::head::MSG_INFO_OFFSET;
 use crate::layout::Layout;
 use crate::primitive::AtomicU64;
 
@@ -137,12 +138,55 @@ impl<'g> Memory<'g> {
     }
 }
 
+/// Bytes from a block's start to the descriptor lines that a message uses, and to the payload
+/// behind the descriptor (`abi::tensor`).
+const MESSAGE_LINES: [usize; 4] = [0, 256, 512, 1024];
+
+impl Memory<'_> {
+    /// Brings the lines of a message in, where the CPU has an instruction for it: those of the
+    /// entry that are written next, then what a reader (or with `write` a writer) of the message
+    /// touches. Transfers that would follow each other then overlap (bench `hop`).
+    #[inline]
+    pub(crate) fn prefetch_message(&self, entry: u32, block: u32, write: bool) {
+        let (Some(entry), Some(span)) = (self.entries.get(entry as usize), self.block_span(block))
+        else {
+            return;
+        };
+        let info =
+            entry.head.get(MSG_INFO_OFFSET / 8).map_or(core::ptr::null(), core::ptr::from_ref);
+        prefetch_write(core::ptr::from_ref(&entry.owner).cast());
+        let prefetch = if write { prefetch_write } else { prefetch_read };
+        prefetch(info.cast());
+        for offset in MESSAGE_LINES {
+            prefetch(span.pointer.as_ptr().wrapping_add(offset).cast());
+        }
+    }
+}
+
 /// Prefetches the line at `address` for writing.
-#[cfg(all(not(loom), target_arch = "x86_64"))]
-pub(crate) fn prefetch(address: *const i8) {
-    use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-    // SAFETY: a prefetch never faults, whatever the address.
-    unsafe { _mm_prefetch::<_MM_HINT_ET0>(address) }
+#[inline(always)]
+pub(crate) fn prefetch_write(address: *const i8) {
+    #[cfg(all(not(loom), target_arch = "x86_64"))]
+    {
+        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a prefetch never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(address) }
+    }
+    #[cfg(any(loom, not(target_arch = "x86_64")))]
+    let _ = address;
+}
+
+/// Prefetches the line at `address` for reading.
+#[inline(always)]
+fn prefetch_read(address: *const i8) {
+    #[cfg(all(not(loom), target_arch = "x86_64"))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
+    }
+    #[cfg(any(loom, not(target_arch = "x86_64")))]
+    let _ = address;
 }
 
 #[cfg(not(loom))]

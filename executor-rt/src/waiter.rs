@@ -27,11 +27,15 @@ pub enum Waited {
 }
 
 /// Futex-wakes every waiter of `wakes`.
-#[inline]
+#[inline(always)]
 pub fn ring(memory: &Memory<'_>, wakes: WakeSet) {
-    if wakes.is_empty() {
-        return;
+    if !wakes.is_empty() {
+        ring_named(memory, wakes);
     }
+}
+
+#[inline(never)]
+fn ring_named(memory: &Memory<'_>, wakes: WakeSet) {
     for id in wakes.iter() {
         if let Some(waiter) = memory.waiter(id) {
             futex::wake(&waiter.sequence, 1);

@@ -17,7 +17,7 @@ use crate::owner::{QueueId, WaiterId};
 use crate::pool::Worker;
 use crate::primitive::{AtomicU64, Ordering, fence, kill_point};
 use crate::queue::producer::{HeadCell, Place, take};
-use crate::queue::{QueueFlags, Rights, advance, ring_parts, state, try_lock, turn, unlock};
+use crate::queue::{QueueFlags, Rights, TURN, advance, ring_parts, state, try_lock, unlock};
 use crate::region::Memory;
 use crate::wake::WakeSet;
 
@@ -34,12 +34,13 @@ struct Lane<'g> {
 
 impl Lane<'_> {
     /// The ring word of this lane's next message.
-    #[inline]
+    #[inline(always)]
     fn look(&self, depth: u32) -> Option<u64> {
-        let slot = if self.head < depth { self.head } else { self.head - depth };
+        let first_lap = self.head < depth;
+        let slot = if first_lap { self.head } else { self.head - depth };
         // SYNC: acquire, pairs with the ring word store of `Producer::enqueue`.
         let word = self.ring.get(slot as usize)?.load(Ordering::Acquire);
-        (word & super::TURN == turn(self.head, depth) && self.live).then_some(word)
+        (first_lap == (word & TURN != 0) && self.live).then_some(word)
     }
 }
 
@@ -140,13 +141,30 @@ impl<'g> Consumer<'g> {
     }
 
     /// The lane with the next message, in round-robin order.
-    #[inline]
+    #[inline(always)]
     fn front(&mut self) -> Option<(usize, u64)> {
         if self.locked {
-            for lane in &mut self.lanes {
-                lane.head = lane.cell.load(self.generation, self.depth);
-            }
+            self.reload_heads();
         }
+        if let Some(lane) = self.lanes.get(self.next)
+            && let Some(word) = lane.look(self.depth)
+        {
+            return Some((self.next, word));
+        }
+        self.front_of_others()
+    }
+
+    /// A shared end: others have moved the heads.
+    #[cold]
+    fn reload_heads(&mut self) {
+        for lane in &mut self.lanes {
+            lane.head = lane.cell.load(self.generation, self.depth);
+        }
+    }
+
+    /// As [`Consumer::front`] where the lane whose turn it is has nothing.
+    #[inline(never)]
+    fn front_of_others(&self) -> Option<(usize, u64)> {
         let depth = self.depth;
         let (before, after) = self.lanes.split_at_checked(self.next)?;
         let in_turn = (self.next..).zip(after).chain((0..).zip(before));
@@ -159,7 +177,10 @@ impl<'g> Consumer<'g> {
         if !self.knows_all_lanes() {
             self.refresh(memory);
         }
-        self.front().is_some()
+        let Some((_, word)) = self.front() else { return false };
+        let (entry, block, _) = ring_parts(word);
+        memory.prefetch_message(entry, block, false);
+        true
     }
 
     /// Every lane that was granted is known and opened by its producer: one load. While one is not,
@@ -175,7 +196,7 @@ impl<'g> Consumer<'g> {
     /// # Errors
     /// [`DequeueError`]; after `Fault` the bad entry was skipped and counted, and the next call
     /// goes on.
-    #[inline]
+    #[inline(always)]
     pub fn dequeue(&mut self, worker: &mut Worker<'g>) -> Result<(Mbuf, WakeSet), DequeueError> {
         self.dequeue_marked(worker, (None, 0))
     }
@@ -185,7 +206,7 @@ impl<'g> Consumer<'g> {
     ///
     /// # Errors
     /// As [`Consumer::dequeue`].
-    #[inline]
+    #[inline(always)]
     pub fn dequeue_input(
         &mut self,
         worker: &mut Worker<'g>,
@@ -195,7 +216,7 @@ impl<'g> Consumer<'g> {
         self.dequeue_marked(worker, (Some(port), set))
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue_marked(
         &mut self,
         worker: &mut Worker<'g>,
@@ -216,7 +237,7 @@ impl<'g> Consumer<'g> {
         self.dequeue_now(worker, mark)
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue_now(
         &mut self,
         worker: &mut Worker<'g>,

@@ -8,7 +8,7 @@
 //! | tail | queued, journal open | sweep: ring word present, nothing to do |
 //! | ready bit, unpark | peer may sleep on | sweep wakes everybody (wake W3) |
 
-use crate::abi::control::{LaneCtl, QueueCtl, WAITERS};
+use crate::abi::control::{LaneCtl, QueueCtl, WAITERS, WaiterCtl};
 use crate::error::{EnqueueError, QueueError};
 use crate::journal::{self, Op};
 use crate::mbuf::{HeadWords, Mbuf};
@@ -16,10 +16,10 @@ use crate::owner::{Owner, QueueId, WaiterId};
 use crate::pool::Worker;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence, kill_point};
 use crate::queue::{
-    GENERATION_MASK, LanePlace, QueueFlags, RING_ENTRY_MASK, Rights, advance, distance, ring_parts,
-    ring_word, state, try_lock, turn, unlock,
+    GENERATION_MASK, LanePlace, QueueFlags, RING_ENTRY_MASK, Rights, TURN, advance, distance,
+    ring_parts, state, try_lock, unlock,
 };
-use crate::region::Memory;
+use crate::region::{Memory, prefetch_write};
 use crate::wake::WakeSet;
 
 /// An enqueue that did not happen: the mbuf comes back with the reason.
@@ -46,6 +46,8 @@ pub struct Producer<'g> {
     /// Free places as known; the consumer may have made more.
     room: u32,
     consumer: WaiterId,
+    /// Words of `consumer`.
+    waiter: Option<&'g WaiterCtl>,
     ready_mask: u64,
     flags: QueueFlags,
     /// The wake set's readers are several.
@@ -138,6 +140,7 @@ impl<'g> Producer<'g> {
         let heads = memory.head_cell(ctl, lane_index).ok_or(QueueError::Invalid)?;
         let consumer = ctl.consumer.load(Ordering::Acquire);
         let index = ctl.consumer_waiter.load(Ordering::Relaxed).min(WAITERS - 1);
+        let consumer = WaiterId(consumer.saturating_mul(WAITERS).saturating_add(index));
         let tail = lane.tail.load(Ordering::Relaxed);
         Ok(Producer {
             id,
@@ -150,7 +153,8 @@ impl<'g> Producer<'g> {
             depth,
             tail: if tail < 2 * depth { tail } else { 0 },
             room: 0,
-            consumer: WaiterId(consumer.saturating_mul(WAITERS).saturating_add(index)),
+            consumer,
+            waiter: memory.waiter(consumer),
             ready_mask: 1 << (ctl.ready_bit.load(Ordering::Relaxed) & 63),
             flags: ctl.queue_flags(),
             many: ctl.queue_flags().intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE),
@@ -223,41 +227,38 @@ impl<'g> Producer<'g> {
     ///
     /// # Errors
     /// [`Rejected`] gives the mbuf back: full, destroyed, or locked by another process.
-    #[inline]
+    #[inline(always)]
     pub fn enqueue(&mut self, worker: &mut Worker<'g>, mbuf: Mbuf) -> Result<WakeSet, Rejected> {
         // A destroyed queue has another generation.
         if self.ctl.generation.load(Ordering::Relaxed) != self.generation {
             return Err(Rejected { mbuf, reason: EnqueueError::NotPermitted });
         }
         let mut wakes = WakeSet::NONE;
-        if !self.has_room() {
-            if !self.flags.contains(QueueFlags::OVERWRITE) {
-                return Err(Rejected { mbuf, reason: EnqueueError::Full });
-            }
-            if let Err(reason) = self.drop_oldest(worker, &mut wakes) {
-                return Err(Rejected { mbuf, reason });
-            }
+        if self.room == 0
+            && let Err(reason) = self.make_room(worker, &mut wakes)
+        {
+            return Err(Rejected { mbuf, reason });
         }
-        let Some(entry) = worker.memory.entries.get(mbuf.entry as usize) else {
+        let (depth, tail) = (self.depth, self.tail);
+        let first_lap = tail < depth;
+        let at = if first_lap { tail } else { tail - depth };
+        let (Some(entry), Some(slot)) =
+            (worker.memory.entries.get(mbuf.entry() as usize), self.ring.get(at as usize))
+        else {
             return Err(Rejected { mbuf, reason: EnqueueError::Fault });
         };
-        let at = if self.tail < self.depth { self.tail } else { self.tail - self.depth };
-        let Some(slot) = self.ring.get(at as usize) else {
-            return Err(Rejected { mbuf, reason: EnqueueError::Fault });
-        };
-        let generation = entry.generation.load(Ordering::Relaxed);
-        let word = ring_word(mbuf.entry, mbuf.block, generation, turn(self.tail, self.depth));
-        let operation = self.action | word & RING_ENTRY_MASK;
-        journal::open_words(worker.journal, operation, self.detail | u64::from(self.tail));
+        let word = mbuf.ring(if first_lap { TURN } else { 0 });
+        let operation = self.action | mbuf.ring(0) & RING_ENTRY_MASK;
+        journal::open_words(worker.journal, operation, self.detail | u64::from(tail));
         entry.owner.store(self.owner, Ordering::Release);
         kill_point!("enqueue: owner");
         // SYNC: release, pairs with `Consumer::front`: head and payload before the word. The commit
         // (Q2).
         slot.store(word, Ordering::Release);
         kill_point!("enqueue: ring word");
-        self.tail = advance(self.tail, self.depth);
-        self.room = self.room.saturating_sub(1);
-        self.lane.tail.store(self.tail, Ordering::Release);
+        let (tail, room) = (advance(tail, depth), self.room.saturating_sub(1));
+        (self.tail, self.room) = (tail, room);
+        self.lane.tail.store(tail, Ordering::Release);
         kill_point!("enqueue: tail");
         bump(&self.lane.enqueued);
         if self.committed != 0 {
@@ -267,23 +268,43 @@ impl<'g> Producer<'g> {
             kill_point!("enqueue: destination");
         }
         journal::close(worker.journal);
-        if self.room == 0 {
+        if room == 0 {
             self.looks_again();
         }
         self.wake_consumer(&worker.memory, &mut wakes);
         Ok(wakes)
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake_consumer(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
         // SYNC: SeqCst fence, pairs with `wake::recheck`: the ring word before `ready` and
         // `parked`.
         fence(Ordering::SeqCst);
         if self.many {
             self.wake_readers(memory, wakes);
-        } else {
+        } else if let Some(waiter) = self.waiter
+            && (waiter.parked.load(Ordering::Relaxed) != 0
+                || waiter.ready.load(Ordering::Relaxed) & self.ready_mask == 0)
+        {
             self.wake_one(memory, self.consumer, wakes);
         }
+    }
+
+    /// Looks at the consumer's head; overwriting, drops the oldest.
+    #[cold]
+    #[inline(never)]
+    fn make_room(
+        &mut self,
+        worker: &mut Worker<'g>,
+        wakes: &mut WakeSet,
+    ) -> Result<(), EnqueueError> {
+        if self.looks_again() {
+            return Ok(());
+        }
+        if !self.flags.contains(QueueFlags::OVERWRITE) {
+            return Err(EnqueueError::Full);
+        }
+        self.drop_oldest(worker, wakes)
     }
 
     /// A shared end: whoever may read could be the one that sleeps.
@@ -298,7 +319,7 @@ impl<'g> Producer<'g> {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn wake_one(&self, memory: &Memory<'g>, id: WaiterId, wakes: &mut WakeSet) {
         let Some(waiter) = memory.waiter(id) else { return };
         if waiter.ready.load(Ordering::Relaxed) & self.ready_mask == 0 {
@@ -369,7 +390,7 @@ impl<'g> Place<'g> {
 /// when the ring word is impossible (the caller then skips it). `mark` replaces the input mark that
 /// the previous holder left, before the commit: a sweep trusts the marks of whatever the dead
 /// process held.
-#[inline]
+#[inline(always)]
 pub(crate) fn take<'g>(
     worker: &Worker<'g>,
     place: &Place<'g>,
@@ -380,6 +401,8 @@ pub(crate) fn take<'g>(
 ) -> Option<Mbuf> {
     let (entry_index, block, generation) = ring_parts(word);
     let entry = worker.memory.entries.get(entry_index as usize)?;
+    // It is written below: one transfer instead of two.
+    prefetch_write(core::ptr::from_ref(&entry.owner).cast());
     let is_block = worker.memory.blocks.get(block as usize)?.size != 0;
     // The word's generation must be that of the entry's present life.
     if !is_block
@@ -400,5 +423,5 @@ pub(crate) fn take<'g>(
     place.cell.store(advance(head, depth), Ordering::Release);
     kill_point!("dequeue: head");
     journal::close(worker.journal);
-    Some(Mbuf::from_parts(entry_index, block))
+    Some(Mbuf::from_ring(word))
 }
