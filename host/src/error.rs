@@ -208,8 +208,8 @@ stage_error! {
 stage_error! {
     /// Deploying. No process of the flow is left when it is returned.
     DeployError {
-        /// An executor's program is missing.
-        Program => "program not found",
+        /// The supervisor's or an executor's program is missing or can't be run.
+        Program => "program missing or not usable",
         /// The memory group can't be made.
         Group => "memory group",
         /// A process did not start or ended before it was ready.
@@ -299,6 +299,29 @@ pub fn closest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .filter(|(distance, _)| *distance <= reach)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)
+}
+
+/// The system's sentence without its `(os error 2)`, and with what to do where one limit explains
+/// it.
+pub(crate) fn io_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.rsplit_once(" (os error ").map_or(text.as_str(), |(text, _)| text);
+    match error.raw_os_error().map(sys::errno::Errno::from_raw) {
+        Some(sys::errno::Errno::MFILE) => format!("{text} (raise `ulimit -n`)"),
+        _ => text.to_owned(),
+    }
+}
+
+/// What to do about a call that the system refused.
+pub(crate) fn system_hint(error: &sys::SysError) -> &'static str {
+    use sys::errno::Errno;
+    match error.errno {
+        Errno::MFILE => "raise the limit of open files (`ulimit -n`)",
+        Errno::NFILE => "close files elsewhere: the whole machine's table is full",
+        Errno::NOMEM => "free memory, or lower max_bytes, depths or instances (`dflow plan`)",
+        Errno::AGAIN => "raise the limit of processes (`ulimit -u`)",
+        _ => "raise the limits of open files and processes (`ulimit -a`)",
+    }
 }
 
 #[cfg(test)]

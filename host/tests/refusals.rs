@@ -51,6 +51,37 @@ fn refused(old: &str, new: &str, words: &[&str]) {
     for word in ["g.yaml", "found:", "expected:", "to do:"].iter().chain(words) {
         assert!(error.contains(word), "{word:?} is not in:\n{error}");
     }
+    no_internals(&error);
+}
+
+/// Words of Rust, serde and the parsers mean nothing to the author of a graph.
+#[track_caller]
+fn no_internals(error: &str) {
+    let internals = [
+        "unit value",
+        "struct ",
+        "sequence",
+        "DuplicateKeyPolicy",
+        "from_str",
+        "budget breached",
+        "invalid type",
+        "invalid value",
+        "u32",
+        "u64",
+        "i64",
+        "`0`: a string",
+        "a string",
+        "os error",
+        "deserialize",
+        "visitor",
+        "variant",
+        "data did not match",
+        "untagged",
+        "newtype",
+    ];
+    for word in internals {
+        assert!(!error.contains(word), "{word:?} is in:\n{error}");
+    }
 }
 
 /// What is replaced, by what, and words of the error.
@@ -78,12 +109,20 @@ const READ: &[Case] = &[
         "uint9, shape: [-1], max",
         &["graph input `file`", "`uint9`", "`uint8`", "as `dtype`"],
     ),
-    ("depth: 4", "depth: deep", &["`scale`", "input `pixels`", "\"deep\"", "as `depth`: u32"]),
-    ("depth: 4", "depth: -4", &["`-4`", "u32"]),
+    (
+        "depth: 4",
+        "depth: deep",
+        &["`scale`", "input `pixels`", "\"deep\"", "as `depth`: a whole number from 0"],
+    ),
+    ("depth: 4", "depth: -4", &["the number `-4`", "a whole number from 0 to 4294967295"]),
     ("depth: 4", "policy: newest", &["`newest`", "fifo, overwrite"]),
     ("depth: 4", "depth: 4, depth: 5", &["duplicate key", "depth"]),
     ("  scale:", "  decode:", &["duplicate key", "decode"]),
-    ("[-1, 4]", "[-1, x]", &["`decode`", "output `image`", "as `shape.1`", "\"x\""]),
+    (
+        "[-1, 4]",
+        "[-1, x]",
+        &["`decode`", "output `image`", "as `shape`, item 2: a whole number", "\"x\""],
+    ),
     ("name: g", "name: [g", &["not well-formed", "YAML", "line"]),
     (
         "function: join",
@@ -103,6 +142,148 @@ fn read_errors() {
     all_refused(READ);
 }
 
+/// Kinds of values: what is a list and should be a map, and so on.
+const KINDS: &[Case] = &[
+    (
+        "file: {dtype: uint8, shape: [-1], max_bytes: 1000}",
+        "file: [uint8, [-1], 1000]",
+        &[
+            "graph input `file`",
+            "a list",
+            "a map with the keys: dtype, shape",
+            "`key: value` pairs",
+        ],
+    ),
+    (
+        "image: {dtype: uint8, shape: [-1, 4], max_bytes: 4000}",
+        "image: [uint8, [-1, 4], 4000]",
+        &["node `decode`: output `image`", "as this output: a map with the keys: dtype"],
+    ),
+    ("function: join", "function: join\n    restart: [never, 3, 1]", &["`restart`", "a list"]),
+    ("name: g", "name: g\nsession: [4]", &["as `session`", "a list", "max_open, deadline_ms"]),
+    (
+        "name: g",
+        "name: g\nsession:",
+        &["as `session`", "nothing (an empty value)", "remove the key"],
+    ),
+    (
+        "    inputs: {pixels: {from: decode.image, depth: 4}}",
+        "    inputs: {pixels: [decode.image, 4]}",
+        &[
+            "node `scale`: input `pixels`",
+            "a list",
+            "as this input: a source such as `node.output`",
+        ],
+    ),
+    (
+        "inputs: {data: file}",
+        "inputs: [5]",
+        &["`decode`: input `0`", "the number `5`", "as this input"],
+    ),
+    ("inputs: {data: file}", "inputs: 5", &["`decode`", "as `inputs`", "the number `5`"]),
+    ("outputs:\n  result: join.row", "outputs: [join.row]", &["as `outputs`: a map", "a list"]),
+    ("result: join.row", "result: [join.row]", &["as this graph output", "a list"]),
+    ("function: join", "function: join\n    env: [a]", &["`join`", "as `env`", "a list"]),
+    (
+        "function: join",
+        "function: join\n    instances: many",
+        &["as `instances`", "a number, without"],
+    ),
+    ("function: join", "function: join\n    instances: '2'", &["the text \"2\"", "without quotes"]),
+    (
+        "function: join",
+        "function: join\n    instances: 1.5",
+        &["the number `1.5`", "a whole number"],
+    ),
+    ("function: join", "function: join\n    stateful: 1", &["as `stateful`: true or false"]),
+    ("function: join", "function: join\n    stateful: ok", &["without quotes", "true or false"]),
+    ("function: join", "function: join\n    cpu: [0, -1]", &["as `cpu`, item 2", "`-1`"]),
+    ("function: join", "function: join\n    cpu: zero", &["as `cpu`: a core number or a list"]),
+    ("function: join", "function: 7", &["as `function`: a text", "looks like a number in quotes"]),
+    ("function: join", "function: ", &["as `function`: a text", "an empty one is \"\""]),
+    ("function: join", "function: join\n    env: {A: 1}", &["as `env.A`: a text", "in quotes"]),
+    ("function: join", "function: join\n    attrs: {a: }", &["as `attrs.a`", "nothing (an empty"]),
+    ("function: join", "function: join\n    attrs: {a: {x: 1}}", &["unknown key", "`x`", "dtype"]),
+    ("depth: 4", "policy: 1", &["as `policy`: one of: fifo, overwrite", "the number `1`"]),
+    ("depth: 4", "depth: 99999999999", &["as `depth`", "`99999999999`", "to 4294967295"]),
+];
+
+#[test]
+fn kinds_of_values() {
+    all_refused(KINDS);
+}
+
+#[test]
+fn yaml_truth_values_where_a_text_is_meant_are_explained() {
+    for word in ["yes", "no", "on", "off", "true", "False"] {
+        for (old, new, key) in [
+            ("name: g", format!("name: {word}"), "as `name`: a text"),
+            ("function: join", format!("function: {word}"), "as `function`: a text"),
+            (
+                "function: join",
+                format!("function: join\n    env: {{A: {word}}}"),
+                "as `env.A`: a text",
+            ),
+            ("data: file", format!("data: {word}"), "as this input: a source"),
+            ("depth: 4", format!("policy: {word}"), "as `policy`: one of"),
+        ] {
+            refused(old, &new, &[key, "a truth value", "in quotes", "yes, no, on, off"]);
+        }
+        let quoted = GOOD.replace("name: g", &format!("name: '{word}'"));
+        plan(&quoted).unwrap();
+    }
+}
+
+/// Text that is no YAML or no JSON, and what is not there.
+#[test]
+fn syntax_errors_name_line_and_column() {
+    let deep = format!("name: {}1{}", "[".repeat(5_000), "]".repeat(5_000));
+    let aliases = "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n\
+                   c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n\
+                   e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n";
+    for (text, words) in [
+        ("name: g\nname: h\n", &["duplicate key", "line 2, column 1", "`name` twice"][..]),
+        ("name: g\n--- \nname: h\n", &["line", "a second document", "one document in a file"]),
+        ("name: [g\n", &["not well-formed", "line"]),
+        ("name: *x\n", &["line 1, column 7"]),
+        ("name: 99999999999999999999\n", &["as `name`: a text", "the number"]),
+        ("name: g\ninputs: {n: .inf}\n", &["line 2, column 13", "`.inf`", "a finite number"]),
+        ("name: {? [a] : b}\n", &["line 1"]),
+        ("", &["g.yaml"]),
+        ("- name\n", &["as the whole file: a map with the keys: name", "a list"]),
+        ("just text\n", &["as the whole file", "the text \"just text\""]),
+        (&deep, &["line 1"]),
+        (aliases, &["more depth, aliases or values"]),
+    ] {
+        let error = graph_file::from_yaml(text, "g.yaml").unwrap_err().to_string();
+        for word in ["g.yaml", "found:", "expected:", "to do:"].iter().chain(words) {
+            assert!(error.contains(word), "{word:?} is not in:\n{error}\nof:\n{text:.80}");
+        }
+        no_internals(&error);
+    }
+    let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
+    for (text, words) in [
+        ("{\"name\": \"g\",\n \"name\": \"h\"}", &["duplicate key", "line 2", "`name` twice"][..]),
+        ("{\"name\": ", &["line 1, column 9", "an early end"]),
+        ("{\"name\": g}", &["line 1, column 10", "expected value"]),
+        ("{\"name\": 18446744073709551615}", &["18446744073709551615", "2^63 - 1"]),
+        ("[]", &["as the whole file: a map with the keys: name", "a list"]),
+        (
+            "{\"name\": \"g\", \"inputs\": {\"f\": [\"uint8\", [1]]}}",
+            &["graph input `f`", "a list"],
+        ),
+        ("{\"name\": null}", &["as `name`: a text", "nothing"]),
+        ("", &["an early end"]),
+        (&deep, &["more depth"]),
+    ] {
+        let error = graph_file::from_json(text, "g.json").unwrap_err().to_string();
+        for word in ["g.json", "found:", "expected:", "to do:"].iter().chain(words) {
+            assert!(error.contains(word), "{word:?} is not in:\n{error}");
+        }
+        no_internals(&error);
+    }
+}
+
 const NAMES: &[Case] = &[
     ("name: g", "name: 'a b'", &["unusable name", "`a b`", "letters, digits"]),
     ("  result:", "  re.sult:", &["unusable name", "graph output `re.sult`"]),
@@ -120,6 +301,24 @@ const NAMES: &[Case] = &[
         &["duplicate name", "graph input `decode`", "a node is named `decode` too"],
     ),
     ("function: join", "function: ''", &["`join`", "`function`", "a function name"]),
+    ("name: g", "name: ''", &["unusable name", "1 to 128 letters"]),
+    ("name: g", "name: \"a\\0b\"", &["unusable name", "`a\\0b`"]),
+    ("  scale:", "  \"sc\\0ale\":", &["unusable name", "node `sc\\0ale`"]),
+    ("function: join", "function: \"jo\\0in\"", &["`join`", "`function`"]),
+    (
+        "function: join",
+        "function: join\n    env: {A: \"a\\0b\"}",
+        &["`join`", "env.A", "zero byte"],
+    ),
+    ("function: join", "function: join\n    env: {\"A\\0\": b}", &["`join`", "`A\\0`"]),
+    (
+        "function: join",
+        "function: join\n    attrs: {a: \"\\0\"}",
+        &["`join`", "attrs.a", "zero byte"],
+    ),
+    ("function: join", "function: join\n    attrs: {a: [x, \"\\0\"]}", &["attrs.a", "zero byte"]),
+    ("library: Cargo.toml", "library: \"Cargo\\0.toml\"", &["`decode`", "`library`", "zero bytes"]),
+    ("library: Cargo.toml", "library: ''", &["`decode`", "`library`"]),
 ];
 
 #[test]
@@ -131,6 +330,11 @@ fn names_and_counts() {
         &format!("  {long}:"),
         &["name too long", &long, "132 bytes", "at most 127"],
     );
+    let (longest, long) = ("n".repeat(128), "n".repeat(129));
+    plan(&GOOD.replace("name: g", &format!("name: {longest}"))).unwrap();
+    refused("name: g", &format!("name: {long}"), &["name too long", "129 bytes", "1 to 128 bytes"]);
+    refused("  scale:", &format!("  {long}:"), &["node `nnn", "129 bytes", "1 to 128 bytes"]);
+    refused("  file: {", &format!("  {long}: {{"), &["graph input `nnn", "1 to 128 bytes"]);
     let ports: Vec<_> = (0..33).map(|port| format!("p{port}: file")).collect();
     let new = format!("inputs: {{{}}}", ports.join(", "));
     refused("inputs: {data: file}", &new, &["`decode`", "33 inputs", "1 to 32 inputs"]);
@@ -213,6 +417,11 @@ const VALUES: &[Case] = &[
     ),
     ("depth: 4", "shape: [4]", &["shape mismatch", "[4]"]),
     ("function: join", "function: join\n    cpu: [0, 1]", &["`cpu`", "2 cores for 1 instances"]),
+    (
+        "function: join",
+        "function: join\n    cpu: 4294967295",
+        &["`join`: `cpu`", "core 4294967295", "cores that this process may use: "],
+    ),
     ("function: join", "function: join\n    env: {DFLOW_SLOT: '1'}", &["`env`", "`DFLOW_SLOT`"]),
     (
         "function: join",

@@ -102,6 +102,12 @@ fn another_shape() {
 }
 
 #[test]
+fn a_core_that_is_not_there() {
+    let words = ["node `one`: `cpu`", "core 1023", "cores that this process may use"];
+    refused("cpu", "    function: pass", "    cpu: 1023\n    function: pass", &words);
+}
+
+#[test]
 fn a_cycle() {
     refused("cycle", "inputs: {in0: in}", "inputs: {in0: two.out}", &["one", "two"]);
 }

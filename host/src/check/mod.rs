@@ -1,11 +1,13 @@
 //! Checks of a flow graph: everything that can be known before a process is forked.
 //!
-//! In order, each part only when the former found nothing: values and names (`values`),
-//! connections (`links`), then cycles and dead ends (`topology`), types at both ends of every
-//! edge (`types`) and the order in which branches meet again (`order`). Function names and
-//! port counts inside a library are the deployer's to check: it asks the library.
+//! In order, each part only when the former found nothing: values and names (`values`), where the
+//! graph is to run here its libraries and cores (`machine`), connections (`links`), then cycles and
+//! dead ends (`topology`), types at both ends of every edge (`types`) and the order in which
+//! branches meet again (`order`). Function names and port counts inside a library are the
+//! deployer's to check: it asks the library.
 
 mod links;
+mod machine;
 mod order;
 mod topology;
 mod types;
@@ -16,7 +18,7 @@ use std::path::PathBuf;
 use crate::error::{CheckError, Refused};
 use crate::graph::{DEFAULT_DEPTH, DType, FlowGraph, NodeInput, Shape};
 
-pub use values::{MAX_DEPTH, MAX_INSTANCES, MAX_PORTS, MAX_QUEUE_NAME};
+pub use values::{MAX_DEPTH, MAX_INSTANCES, MAX_NAME, MAX_PORTS, MAX_QUEUE_NAME};
 
 /// Where messages come from. Indices are positions in the graph's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,11 +168,12 @@ pub fn instance_label(node: &str, instance: u32, instance_num: u32) -> String {
     if instance_num == 1 { node.to_owned() } else { format!("{node}@{instance}") }
 }
 
-pub(crate) fn check(graph: FlowGraph, libraries: bool) -> Result<CheckedFlow, Refused> {
+pub(crate) fn check(graph: FlowGraph, here: bool) -> Result<CheckedFlow, Refused> {
     let mut errors = Vec::new();
     values::check(&graph, &mut errors);
-    if libraries {
+    if here {
         values::check_libraries(&graph, &mut errors);
+        machine::check(&graph, &mut errors);
     }
     let linked = links::resolve(&graph, &mut errors);
     stop_if_any(&mut errors)?;

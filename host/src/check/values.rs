@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{CheckError, Place, Problem};
-use crate::graph::{DType, FlowGraph, FlowNode, Named, Shape};
+use crate::error::{CheckError, Place, Problem, io_text};
+use crate::graph::{AttrValue, DType, FlowGraph, FlowNode, Named, Shape};
 
 use super::instance_label;
 
 /// Longest queue name, bytes (spec/device-runtime.md §2).
 pub const MAX_QUEUE_NAME: usize = 127;
+/// Longest name of a flow, a node or a port, bytes.
+pub const MAX_NAME: usize = 128;
 /// Most processes of one node.
 pub const MAX_INSTANCES: u32 = 32;
 /// Most input ports, and most output ports, of a node or of the graph.
@@ -119,6 +121,10 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
         let found = format!("{:?}", node.function);
         refuse("function", found, "a function name", "name a function of the library");
     }
+    if node.library.as_os_str().is_empty() || has_nul(&node.library.to_string_lossy()) {
+        let found = format!("{:?}", node.library);
+        refuse("library", found, "a path without zero bytes", "name the library's file");
+    }
     if node.redeliver && node.poison_limit == 0 {
         let hint = "raise it, or turn `redeliver` off";
         refuse("poison_limit", "0".to_owned(), "1 or more with `redeliver`", hint);
@@ -140,12 +146,45 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
         let found = format!("{} cores for {} instances", node.cpu.len(), node.instances);
         refuse("cpu", found, "one core an instance, or none", "list one core an instance");
     }
-    for key in node.env.keys() {
-        if key.is_empty() || key.contains(['=', '\0']) || key.starts_with(RESERVED_ENV) {
-            let expected = "a name without `=`, not starting with DFLOW_ (the runtime's own)";
-            refuse("env", format!("`{key}`"), expected, "rename the variable");
+    check_environment(node, &mut refuse);
+    for (key, value) in &node.attrs {
+        if has_nul(key) || texts(value).any(has_nul) {
+            let key = format!("attrs.{}", key.escape_debug());
+            let found = "a text with a zero byte".to_owned();
+            refuse(&key, found, "texts without zero bytes", "remove it");
         }
     }
+}
+
+fn check_environment(node: &FlowNode, refuse: &mut impl FnMut(&str, String, &str, &str)) {
+    for (key, value) in &node.env {
+        if key.is_empty() || key.contains(['=', '\0']) || key.starts_with(RESERVED_ENV) {
+            let expected = "a name without `=` and zero bytes, not starting with DFLOW_ (the \
+                            runtime's own)";
+            let found = format!("`{}`", key.escape_debug());
+            refuse("env", found, expected, "rename the variable");
+        }
+        if has_nul(value) {
+            let key = format!("env.{}", key.escape_debug());
+            let found = format!("{value:?}, which has a zero byte");
+            refuse(&key, found, "a text without zero bytes", "remove it");
+        }
+    }
+}
+
+/// What programs take as text ends at a zero byte.
+fn has_nul(text: &str) -> bool {
+    text.contains('\0')
+}
+
+/// Texts in an attribute.
+fn texts(value: &AttrValue) -> impl Iterator<Item = &str> {
+    let (one, many): (&[_], &[String]) = match value {
+        AttrValue::Text(text) => (std::slice::from_ref(text), &[]),
+        AttrValue::Texts(all) => (&[], all),
+        _ => (&[], &[]),
+    };
+    one.iter().chain(many).map(String::as_str)
 }
 
 fn check_session(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
@@ -180,15 +219,26 @@ fn check_named<V>(place: &Place, kind: &str, named: &Named<V>, errors: &mut Vec<
 
 fn check_name(place: &Place, kind: &str, name: &str, errors: &mut Vec<CheckError>) {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.len() > MAX_NAME {
+        let start: String = name.chars().take(20).collect();
+        errors.push(CheckError::NameLength(Problem::new(
+            place.clone().port(format!("{kind} `{}…`", start.escape_debug())),
+            format!("a name of {} bytes", name.len()),
+            format!("1 to {MAX_NAME} bytes"),
+            "shorten it",
+        )));
+        return;
+    }
     let reserved = kind == "node" && name == "host";
     if !name.is_empty() && name.chars().all(plain) && !reserved {
         return;
     }
     let expected = if reserved {
-        "another name: `host` is the session's own"
+        "another name: `host` is the session's own".to_owned()
     } else {
-        "letters, digits, `_` and `-`"
+        format!("1 to {MAX_NAME} letters, digits, `_` and `-`")
     };
+    let name = name.escape_debug();
     let place = place.clone().port(format!("{kind} `{name}`"));
     let problem = Problem::new(place, format!("`{name}`"), expected, "rename it");
     errors.push(CheckError::Name(problem));
@@ -267,7 +317,7 @@ pub(super) fn check_libraries(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
         let found = match path.metadata() {
             Ok(data) if data.is_file() => continue,
             Ok(_) => format!("{} is not a file", path.display()),
-            Err(error) => format!("{}: {error}", path.display()),
+            Err(error) => format!("{}: {}", path.display(), io_text(&error)),
         };
         errors.push(CheckError::Library(Problem::new(
             graph.place().node(name).port("`library`"),

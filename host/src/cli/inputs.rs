@@ -12,6 +12,7 @@ use sys::clock::MonoTime;
 use sys::poll::{Events, PollFd, poll};
 
 use super::{Failure, interrupt};
+use crate::error::io_text;
 use crate::graph::DType;
 use crate::plan::{HostPlan, OutputPlan};
 use crate::session::Tensor;
@@ -42,7 +43,7 @@ impl Source {
     /// Its bytes, at most `max`.
     fn read(&self, max: u64) -> Result<Vec<u8>, String> {
         let name = self.name();
-        let failed = |error: std::io::Error| format!("can't read {name}: {error}");
+        let failed = |error: std::io::Error| format!("can't read {name}: {}", io_text(&error));
         let too_large = |found: String| {
             format!("{name}: found {found} bytes, expected at most {max} (max_bytes)")
         };
@@ -138,22 +139,33 @@ impl Item {
         self.sources
             .iter()
             .zip(&host.inputs)
-            .map(|(source, input)| Ok(tensor(input, source.read(input.max_bytes)?)))
+            .map(|(source, input)| tensor(input, &source.name(), source.read(input.max_bytes)?))
             .collect()
     }
 }
 
-/// The bytes as the input's type; one open dimension is the one that the size gives. Whether it
-/// fits is the session's check.
-fn tensor(input: &OutputPlan, bytes: Vec<u8>) -> Tensor {
+/// The bytes as the input's type; one open dimension is the one that the size gives.
+fn tensor(input: &OutputPlan, name: &str, bytes: Vec<u8>) -> Result<Tensor, String> {
     let mut shape = input.shape.0.clone();
     let known = shape.iter().filter_map(|dim| u64::try_from(*dim).ok());
     let row = known.fold(input.dtype.element_bytes(), u64::saturating_mul);
-    let open = (bytes.len() as u64).checked_div(row).and_then(|n| i64::try_from(n).ok());
-    if let (Some(dim), Some(open)) = (shape.iter_mut().find(|dim| **dim < 0), open) {
-        *dim = open;
+    let found = bytes.len() as u64;
+    let refused = |expected: String| {
+        let (port, dtype, shape) = (&input.name, input.dtype, &input.shape);
+        format!("{name}: found {found} bytes, expected {expected} (input `{port}`, {dtype}{shape})")
+    };
+    match shape.iter_mut().find(|dim| **dim < 0) {
+        None if found != row => return Err(refused(row.to_string())),
+        None => {}
+        // Rows of nothing: any number of them fits no bytes.
+        Some(dim) if row == 0 && found == 0 => *dim = 0,
+        Some(_) if row == 0 => return Err(refused("none".to_owned())),
+        Some(_) if !found.is_multiple_of(row) => {
+            return Err(refused(format!("a multiple of {row}")));
+        }
+        Some(dim) => *dim = i64::try_from(found / row).unwrap_or(i64::MAX),
     }
-    Tensor { dtype: input.dtype, shape, bytes }
+    Ok(Tensor { dtype: input.dtype, shape, bytes })
 }
 
 /// The feeds that `args` (`NAME=PATH` or, after one of these, `PATH`) mean.
@@ -179,14 +191,18 @@ pub(super) fn items(
         };
         let list = current.and_then(|index| lists.get_mut(index));
         let list = list.ok_or_else(|| {
-            Failure::Usage(format!(
-                "--input {arg}: expected NAME=PATH, NAME one of {}",
-                all(&names)
-            ))
+            let expected = format!("NAME=PATH, NAME one of {}", all(&names));
+            usage(arg, "a path without a graph input", &expected, "put NAME= before it")
         })?;
         expand(path, recursive, list)?;
     }
     zip(&names, &lists, host)
+}
+
+/// A refusal of `--input what`.
+fn usage(what: &str, found: &str, expected: &str, hint: &str) -> Failure {
+    let what = if what.is_empty() { String::new() } else { format!(" {what}") };
+    Failure::usage(&format!("--input{what}"), found, expected, hint)
 }
 
 fn is_name(text: &str) -> bool {
@@ -204,9 +220,11 @@ fn all(names: &[&str]) -> String {
 fn position(names: &[&str], name: &str) -> Result<usize, Failure> {
     names.iter().position(|known| *known == name).ok_or_else(|| {
         let close = crate::error::closest(name, names.iter().copied());
-        let close = close.map_or(String::new(), |known| format!("; did you mean `{known}`?"));
-        let expected = all(names);
-        Failure::Usage(format!("--input: no graph input `{name}`, expected {expected}{close}"))
+        let hint = close.map_or_else(
+            || "name one of these".to_owned(),
+            |known| format!("did you mean `{known}`?"),
+        );
+        usage(name, "no graph input of this name", &format!("one of {}", all(names)), &hint)
     })
 }
 
@@ -215,7 +233,10 @@ fn expand(path: &str, recursive: bool, to: &mut Vec<Source>) -> Result<(), Failu
         to.push(Source::Stdin);
         return Ok(());
     }
-    let wrong = |error: &std::io::Error| Failure::Usage(format!("--input {path}: {error}"));
+    let expected = "a file, a folder of files, or `-` for stdin";
+    let wrong = |error: &std::io::Error| {
+        usage(path, &io_text(error), expected, "check the path and its permissions")
+    };
     let is_dir = fs::metadata(path).map_err(|e| wrong(&e))?.is_dir();
     if !is_dir {
         to.push(Source::File(path.into()));
@@ -224,7 +245,8 @@ fn expand(path: &str, recursive: bool, to: &mut Vec<Source>) -> Result<(), Failu
     let before = to.len();
     walk(Path::new(path), recursive, to).map_err(|e| wrong(&e))?;
     if to.len() == before {
-        return Err(Failure::Usage(format!("--input {path}: no file in this folder")));
+        let hint = "name another folder, or add --recursive for the folders in it";
+        return Err(usage(path, "a folder without files", expected, hint));
     }
     Ok(())
 }
@@ -254,19 +276,27 @@ fn zip(names: &[&str], lists: &[Vec<Source>], host: &HostPlan) -> Result<Vec<Ite
         let first = host.inputs.first();
         let kind = first.map_or(DType::Uint8, |input| input.dtype);
         let name = names.first().copied().unwrap_or("NAME");
-        return Err(Failure::Usage(format!(
-            "nothing to feed: expected --input {name}=PATH (files of raw {kind}); inputs of the \
-             graph: {}",
-            all(names)
-        )));
+        let expected = format!("--input {name}=PATH (files of raw {kind})");
+        let hint = format!("name files; inputs of the graph: {}", all(names));
+        return Err(usage("", "nothing to feed", &expected, &hint));
     }
     if lists.iter().any(|list| list.len() != count) {
-        return Err(Failure::Usage(format!(
-            "--input: found {counts} files, expected as many for each input, which are fed together"
-        )));
+        let found = format!("{counts} files");
+        let expected = "as many for each input: the first of each are fed together, and so on";
+        return Err(usage("", &found, expected, "name as many files for each"));
     }
     if lists.iter().flatten().filter(|source| **source == Source::Stdin).count() > 1 {
-        return Err(Failure::Usage("--input: found `-` twice, expected stdin once".to_owned()));
+        return Err(usage("-", "`-` twice", "stdin once", "name a file instead of one of them"));
+    }
+    // A size gives one length.
+    let open = |input: &&OutputPlan| input.shape.0.iter().filter(|dim| **dim < 0).count() > 1;
+    if let Some(input) = host.inputs.iter().find(open) {
+        return Err(usage(
+            &input.name,
+            &format!("the shape {} with several open dimensions", input.shape),
+            "at most one, which the size of the file gives",
+            "give sizes in the graph, or feed it by the library",
+        ));
     }
     let item = |index: usize| Item {
         sources: lists.iter().filter_map(|list| list.get(index).cloned()).collect(),
@@ -331,18 +361,45 @@ mod tests {
         let two = host(&[("x", DType::Uint8, &[-1]), ("y", DType::Uint8, &[-1])]);
         assert!(names(&["a"], &two, false).unwrap_err().contains("NAME one of `x`, `y`"));
         assert!(names(&["x=-", "y=-"], &two, false).unwrap_err().contains("twice"));
+        let open = host(&[("m", DType::Uint8, &[-1, -1])]);
+        assert!(names(&["-"], &open, false).unwrap_err().contains("several open dimensions"));
+        for (args, host) in [
+            (&[][..], &one),
+            (&["flie=x"], &one),
+            (&["/no/such/path"], &one),
+            (&["a"], &two),
+            (&["x=-"], &two),
+            (&["x=-", "y=-"], &two),
+            (&["-"], &open),
+        ] {
+            let text = names(args, host, false).unwrap_err();
+            for word in ["--input", "found:", "expected:", "to do:"] {
+                assert!(text.contains(word), "{word}: {text}");
+            }
+            assert!(!text.contains("os error"), "{text}");
+        }
     }
 
     #[test]
     fn the_open_dimension_comes_from_the_size() {
         let of = |dtype, shape: &[i64], len: usize| {
             let host = host(&[("t", dtype, shape)]);
-            tensor(&host.inputs[0], vec![0; len]).shape
+            let tensor = tensor(&host.inputs[0], "f", vec![0; len]);
+            tensor.map_or_else(|text| text, |tensor| format!("{:?}", tensor.shape))
         };
-        assert_eq!(of(DType::Uint8, &[-1], 5), [5]);
-        assert_eq!(of(DType::Float32, &[2, -1], 24), [2, 3]);
-        assert_eq!(of(DType::Float32, &[2, 2], 7), [2, 2]);
-        assert_eq!(of(DType::Uint8, &[0, -1], 0), [0, -1]);
+        assert_eq!(of(DType::Uint8, &[-1], 5), "[5]");
+        assert_eq!(of(DType::Float32, &[2, -1], 24), "[2, 3]");
+        assert_eq!(of(DType::Float32, &[2, 2], 16), "[2, 2]");
+        assert_eq!(of(DType::Uint8, &[0, -1], 0), "[0, 0]");
+        for (dtype, shape, len, words) in [
+            (DType::Float32, &[2, 2][..], 7, "f: found 7 bytes, expected 16 (input `t`, float32[2"),
+            (DType::Uint64, &[-1], 7, "f: found 7 bytes, expected a multiple of 8 (input `t`, uin"),
+            (DType::Float32, &[-1, 3], 16, "expected a multiple of 12"),
+            (DType::Uint8, &[0, -1], 1, "found 1 bytes, expected none"),
+        ] {
+            let text = of(dtype, shape, len);
+            assert!(text.contains(words), "{text}");
+        }
     }
 
     #[test]

@@ -13,9 +13,10 @@ use sys::poll::{Events, PollFd};
 
 use super::report::file_in;
 use super::{Failure, exit, write_out};
+use crate::error::io_text;
 use crate::session::Session;
 use crate::tools::flow::Output;
-use crate::tools::log::{Entry, Reader};
+use crate::tools::log::{Entry, Reader, runtime_line};
 use crate::tools::{running, select};
 
 /// New lines are looked for this often.
@@ -167,7 +168,9 @@ impl Kept {
             let path = file_in(folder, &label, ending);
             let written = fd.and_then(|fd| copy(&fd, &path));
             written.map_err(|error| {
-                Failure::System(format!("can't keep the log {}: {error}", path.display()))
+                let what = format!("can't keep the log {}", path.display());
+                let hint = "make room there; the flow's results are out";
+                Failure::system(&what, &io_text(&error), "a file that can be written", hint)
             })?;
         }
         Ok(())
@@ -175,22 +178,35 @@ impl Kept {
 }
 
 fn copy(fd: &OwnedFd, path: &Path) -> std::io::Result<()> {
-    use std::io::{Read, Seek, SeekFrom, Write};
+    use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+    /// Longer lines are looked at in parts.
+    const LINE_MAX: u64 = 1 << 20;
     /// Longest rest of a cut line that is left out.
     const REST_MAX: u64 = 64 << 10;
     let failed = |e: sys::SysError| std::io::Error::from_raw_os_error(e.errno.raw());
     let start = memfd::next_data(fd, 0).map_err(failed)?.unwrap_or(0);
     let mut from = File::from(fd.try_clone()?);
     from.seek(SeekFrom::Start(start))?;
-    let mut to = File::create(path)?;
+    let mut to = BufWriter::new(File::create(path)?);
     if start > 0 {
         // Without the rest of the line that the hole cut, where that rest is a line's.
         let mut rest = Vec::new();
         Read::by_ref(&mut from).take(REST_MAX).read_to_end(&mut rest)?;
         let line = rest.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        to.write_all(rest.get(line..).unwrap_or(&[]))?;
+        from.seek(SeekFrom::Start(start + line as u64))?;
     }
-    std::io::copy(&mut from, &mut to).map(drop)
+    let (mut lines, mut line) = (BufReader::new(from), Vec::new());
+    while Read::by_ref(&mut lines).take(LINE_MAX).read_until(b'\n', &mut line)? > 0 {
+        let glued = std::str::from_utf8(&line).ok().and_then(runtime_line).unwrap_or(0);
+        let (printed, rest) = line.split_at(glued);
+        if glued > 0 {
+            to.write_all(printed)?;
+            to.write_all(b"\n")?;
+        }
+        to.write_all(rest)?;
+        line.clear();
+    }
+    to.flush()
 }
 
 #[cfg(test)]
@@ -220,6 +236,28 @@ mod tests {
         assert_eq!(raw, "blur@1 stdout: hi\n");
         let gone = text("a", Output::Stderr, &Entry::Dropped(9));
         assert_eq!(gone, "a stderr: (9 older bytes are gone)\n");
+    }
+
+    #[test]
+    fn a_kept_log_has_the_runtimes_lines_on_their_own() {
+        let head = Head {
+            stamp: Stamp::default(),
+            level: Level::Error,
+            stream: Stream::Runtime,
+            node: "a",
+            trans_id: None,
+        };
+        let line = Line::new(&head, format_args!("died"));
+        let mut log = File::from(memfd::append_log("kept-glued").unwrap());
+        log.write_all(b"one\nhalf").unwrap();
+        log.write_all(line.as_bytes()).unwrap();
+        log.write_all(b"\xff last").unwrap();
+        let path = std::env::temp_dir().join(format!("dflow-kept-glued-{}", std::process::id()));
+        copy(&OwnedFd::from(log), &path).unwrap();
+        let kept = std::fs::read(&path).unwrap();
+        let expected = [b"one\nhalf\n", line.as_bytes(), b"\xff last"].concat();
+        assert_eq!(kept, expected);
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -89,6 +89,16 @@ enum Failure {
 }
 
 impl Failure {
+    /// Wrong usage, with the facts of every refusal.
+    fn usage(what: &str, found: &str, expected: &str, hint: &str) -> Failure {
+        Failure::Usage(facts(what, found, expected, hint))
+    }
+
+    /// The system refuses something.
+    fn system(what: &str, found: &str, expected: &str, hint: &str) -> Failure {
+        Failure::System(facts(what, found, expected, hint))
+    }
+
     fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => exit::USAGE,
@@ -105,6 +115,10 @@ impl std::fmt::Display for Failure {
             Self::Usage(text) | Self::System(text) => f.write_str(text),
         }
     }
+}
+
+fn facts(what: &str, found: &str, expected: &str, hint: &str) -> String {
+    format!("{what}\n  found:    {found}\n  expected: {expected}\n  to do:    {hint}")
 }
 
 macro_rules! stages {

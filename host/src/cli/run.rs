@@ -1,6 +1,6 @@
 //! `dflow run`: check, plan, deploy, feed from one thread, fetch and print in another, close.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -11,8 +11,9 @@ use super::inputs::{self, Item};
 use super::report::{Known, Report};
 use super::{Failure, exit, interrupt, logs, progress, stats};
 use crate::deploy::DeployOptions;
+use crate::error::io_text;
 use crate::plan::Limits;
-use crate::session::{Feed, FeedReason, FetchError, Session};
+use crate::session::{Ended, Feed, FeedReason, FetchError, Session};
 use crate::{graph_file, notice};
 
 /// Feed and fetch look around this often.
@@ -58,6 +59,7 @@ pub(super) struct Args {
     repeat: u64,
     /// Answer an id with DEADLINE after so many milliseconds
     #[arg(long, value_name = "MS")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     deadline_ms: Option<u32>,
     /// Keep the nodes' logs as files of this folder
     #[arg(long, value_name = "DIR")]
@@ -75,9 +77,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let plan = graph_file::read(&args.graph)?.check()?.plan(&Limits::of_machine())?;
     let items = inputs::items(&args.input, &plan.host, args.recursive)?;
     for folder in [&args.out, &args.keep_logs].into_iter().flatten() {
-        std::fs::create_dir_all(folder).map_err(|error| {
-            Failure::System(format!("can't make the folder {}: {error}", folder.display()))
-        })?;
+        writable(folder)?;
     }
     interrupt::install()?;
     let options = DeployOptions {
@@ -100,6 +100,18 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         kept.write(folder)?;
     }
     Ok(code)
+}
+
+/// Makes the folder, and a file in it for a moment: what can't be written later is refused now.
+fn writable(folder: &Path) -> Result<(), Failure> {
+    let refused = |what: &str, error: std::io::Error| {
+        let what = format!("can't {what} {}", folder.display());
+        Failure::system(&what, &io_text(&error), "a folder to write to", "name another one")
+    };
+    std::fs::create_dir_all(folder).map_err(|error| refused("make the folder", error))?;
+    let probe = folder.join(format!(".dflow-{}", std::process::id()));
+    std::fs::write(&probe, b".").map_err(|error| refused("write to the folder", error))?;
+    std::fs::remove_file(&probe).map_err(|error| refused("remove a file of the folder", error))
 }
 
 struct Running<'a> {
@@ -128,7 +140,7 @@ impl Running<'_> {
             self.fetch_all(&progress)
         });
         // All answers can have been fetched before the end was seen.
-        let ended = ended.or_else(|| Some(self.session.ended()?.reason));
+        let ended = ended.or_else(|| self.session.ended());
         self.bar.finish_and_clear();
         let counts = self.report.counts();
         let seconds = started.elapsed().as_secs_f64();
@@ -141,7 +153,8 @@ impl Running<'_> {
             return Err(failure);
         }
         if let Some(ended) = ended {
-            eprintln!("error: the flow ended: {ended}");
+            eprintln!("error: the flow ended: {}", ended.reason);
+            eprint!("{}", ended.log);
             return Ok(exit::ENDED);
         }
         let open = self.session.counts().open;
@@ -192,7 +205,7 @@ impl Running<'_> {
     }
 
     /// Fetches until everything fed is answered; why the session ended, if it ended by itself.
-    fn fetch_all(&self, progress: &Progress) -> Option<String> {
+    fn fetch_all(&self, progress: &Progress) -> Option<Ended> {
         let ports = self.session.plan().host.outputs.len() as u64;
         let mut fetched = 0;
         let mut last = None;
@@ -212,7 +225,7 @@ impl Running<'_> {
                     self.report.event(&event);
                 }
                 Err(FetchError::TimedOut) => {}
-                Err(FetchError::Ended(ended)) => return Some(ended.reason),
+                Err(FetchError::Ended(ended)) => return Some(ended),
             }
         }
     }

@@ -40,3 +40,14 @@ pub fn find(flow: &str, name: &str) -> Result<PathBuf, DeployError> {
         "build it (`cargo build --release`), or set DFLOW_BIN_DIR to its directory",
     )))
 }
+
+/// A program that is there and can't be run, or does not behave as this project's.
+pub(super) fn not_runnable(flow: &str, program: &Path, found: &str) -> DeployError {
+    DeployError::Program(Problem::new(
+        Place::graph(flow),
+        format!("{}: {found}", program.display()),
+        format!("an executable file: `{SUPERVISOR}` of this version"),
+        "build it again (`cargo build --release`), or set DFLOW_BIN_DIR to the directory of the \
+         right one",
+    ))
+}

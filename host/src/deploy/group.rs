@@ -6,7 +6,7 @@ use executor_core::pool::Worker;
 use executor_core::queue::{QueueConfig, QueueFlags, Rights};
 use executor_rt::attach::{self, Created, Failure};
 
-use crate::error::{DeployError, Place, Problem};
+use crate::error::{DeployError, Place, Problem, system_hint};
 use crate::graph::QueuePolicy;
 use crate::plan::{DeployPlan, QueueKind};
 
@@ -128,6 +128,12 @@ pub fn group_error(plan: &DeployPlan, failure: Failure) -> DeployError {
         Place::graph(&plan.name).port("memory group"),
         failure.to_string(),
         format!("{bytes} of shared memory in {} partitions", plan.partitions.len()),
-        "lower max_bytes, depths or instances (`dflow plan` shows the arithmetic), or free memory",
+        match &failure {
+            Failure::Sys(error) if error.errno != sys::errno::Errno::NOMEM => system_hint(error),
+            _ => {
+                "lower max_bytes, depths or instances (`dflow plan` shows the arithmetic), or free \
+                 memory"
+            }
+        },
     ))
 }

@@ -6,7 +6,7 @@
 //! command socket.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use executor_core::owner::SlotState;
 use executor_core::primitive::Ordering;
@@ -21,8 +21,9 @@ use sys::{SysError, futex, memfd, socket};
 use super::end::Keepers;
 use super::files::Files;
 use super::responses::Responses;
+use super::tail::tail;
 use super::{DeployOptions, binaries};
-use crate::error::{DeployError, Place, Problem};
+use crate::error::{DeployError, Place, Problem, system_hint};
 use crate::graph::RestartPolicy;
 use crate::plan::{DeployPlan, ExecutorPlan};
 
@@ -31,6 +32,8 @@ use crate::plan::{DeployPlan, ExecutorPlan};
 pub struct Launched {
     /// Watcher and supervisor.
     pub keepers: Keepers,
+    /// The supervisor's program.
+    pub supervisor: PathBuf,
     /// Commands to the supervisor.
     pub command: OwnedFd,
     /// One a node, in plan order; kept for the tail of a failed node's log.
@@ -55,16 +58,19 @@ pub fn launch(
             Place::graph(&plan.name),
             error.to_string(),
             "shared memory files and the supervisor's process",
-            "raise the limits of open files and processes (`ulimit -a`)",
+            system_hint(&error),
         ))
     };
     let files: Result<Vec<Files>, SysError> = plan.executors.iter().map(Files::new).collect();
     let files = files.map_err(failed)?;
     let document = document(plan, created, options, &files, &executor);
-    start(created, &files, &document, &supervisor).map_err(failed).map(|(watcher, command)| {
-        let keepers = Keepers::new(&plan.name, watcher);
-        Launched { keepers, command, files }
-    })
+    let (watcher, command) =
+        start(created, &files, &document, &supervisor).map_err(|error| match error.call {
+            "execve" => binaries::not_runnable(&plan.name, &supervisor, &error.to_string()),
+            _ => failed(error),
+        })?;
+    let keepers = Keepers::new(&plan.name, watcher);
+    Ok(Launched { keepers, command, files, supervisor })
 }
 
 fn start(
@@ -189,8 +195,66 @@ fn node(
 /// An executor whose first so many starts failed fails the deployment, whatever its restart policy.
 const START_TRIES: u32 = 3;
 
-/// A start that takes longer than this is looked at: whether the supervisor is stopped.
-const LOOK_NS: u64 = 2_000_000_000;
+/// While a start takes, it is looked at this often: whether the supervisor is stopped.
+const LOOK_MS: u64 = 2_000;
+/// The supervisor's program names its process at once; after so long it is another program.
+const OURS_MS: u64 = 10_000;
+
+/// A start as seen from outside the executors.
+struct Start {
+    foreign: MonoTime,
+    look: MonoTime,
+    stopped: Vec<u32>,
+}
+
+impl Start {
+    fn new() -> Start {
+        let now = MonoTime::now();
+        let (foreign, look) = (now.add_ms(OURS_MS), now.add_ms(LOOK_MS));
+        Start { foreign, look, stopped: Vec::new() }
+    }
+
+    /// Whether supervisor and watcher live and are this project's.
+    fn look(
+        &mut self,
+        plan: &DeployPlan,
+        memory: &Memory<'_>,
+        launched: &Launched,
+    ) -> Result<(), DeployError> {
+        let slots = memory.slot_status.iter();
+        let mut slots = slots.map(|slot| slot.state.load(Ordering::Acquire));
+        let begun = slots.any(|state| SlotState::try_from(state) != Ok(SlotState::Vacant));
+        let foreign = |what: &str| {
+            let found = format!("{what} before it started anything");
+            Err(binaries::not_runnable(&plan.name, &launched.supervisor, &found))
+        };
+        if let Some(how) = launched.keepers.watcher_end() {
+            if !begun {
+                return foreign(&format!("the supervisor ended ({how})"));
+            }
+            return Err(DeployError::Start(Problem::new(
+                Place::graph(&plan.name),
+                format!("the supervisor ended ({how})"),
+                "a running supervisor",
+                "its messages are on this program's stderr",
+            )));
+        }
+        let now = MonoTime::now();
+        if self.look.is_past(now) {
+            self.look = now.add_ms(LOOK_MS);
+            launched.keepers.find_supervisor();
+            launched.keepers.warn_of_stops(&mut self.stopped);
+            let comm = sys::procfs::comm(launched.keepers.watcher().pid);
+            if self.foreign.is_past(now)
+                && !begun
+                && comm.is_some_and(|comm| comm != wire::WATCHER_COMM)
+            {
+                return foreign("nothing came of it for 10 s");
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Waits until every executor is ready.
 ///
@@ -203,7 +267,7 @@ pub fn wait_ready(
     responses: &mut Responses,
 ) -> Result<(), DeployError> {
     let mut was_ready = vec![false; plan.executors.len()];
-    let (mut looked, mut stopped) = (MonoTime::now(), Vec::new());
+    let mut start = Start::new();
     loop {
         let sequence = memory.status.sequence.load(Ordering::Acquire);
         responses.drain();
@@ -226,19 +290,7 @@ pub fn wait_ready(
         if ready {
             return Ok(());
         }
-        if let Some(how) = launched.keepers.watcher_end() {
-            return Err(DeployError::Start(Problem::new(
-                Place::graph(&plan.name),
-                format!("the supervisor ended ({how})"),
-                "a running supervisor",
-                "its messages are on this program's stderr",
-            )));
-        }
-        if MonoTime::now().since_ns(looked) > LOOK_NS {
-            looked = MonoTime::now();
-            launched.keepers.find_supervisor();
-            launched.keepers.warn_of_stops(&mut stopped);
-        }
+        start.look(plan, memory, launched)?;
         let _ = futex::wait(&memory.status.sequence, sequence, Some(MonoTime::now().add_ms(50)));
     }
 }
@@ -254,14 +306,4 @@ fn not_ready(plan: &DeployPlan, executor: &ExecutorPlan, launched: &Launched) ->
         format!("function `{}` of `{}` ready", executor.function, executor.library.display()),
         hint,
     ))
-}
-
-/// The last lines of a log.
-#[must_use]
-pub fn tail(log: &OwnedFd) -> String {
-    let bytes = memfd::read_all(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.trim_matches('\0').lines().collect();
-    let from = lines.len().saturating_sub(8);
-    lines.get(from..).unwrap_or(&[]).iter().map(|line| format!("    {line}\n")).collect()
 }

@@ -26,6 +26,7 @@ pub mod files;
 pub mod group;
 pub mod launch;
 pub mod responses;
+pub mod tail;
 
 use executor_core::owner::SlotId;
 use executor_rt::attach::{self, Attached, Created, Role};

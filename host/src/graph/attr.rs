@@ -86,7 +86,7 @@ impl<'de> Visitor<'de> for AttrVisitor {
     type Value = AttrValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an int, float, bool, string, {dtype: …}, or a list of one of these kinds")
+        f.write_str("an int, float, bool, text, {dtype: …}, or a list of one of these kinds")
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<AttrValue, E> {
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for AttrVisitor {
     fn visit_u64<E: Error>(self, value: u64) -> Result<AttrValue, E> {
         i64::try_from(value)
             .map(AttrValue::Int)
-            .map_err(|_| E::custom("an int of at most 9223372036854775807 is expected"))
+            .map_err(|_| E::custom("an int of at most 9223372036854775807"))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<AttrValue, E> {
@@ -133,9 +133,8 @@ impl<'de> Visitor<'de> for AttrVisitor {
         while let Some(item) = list.next_element::<AttrValue>()? {
             items.push(item);
         }
-        collect(items).ok_or_else(|| {
-            A::Error::custom("a list of one kind is expected: ints, floats, bools, strings")
-        })
+        collect(items)
+            .ok_or_else(|| A::Error::custom("a list of one kind: ints, floats, bools or texts"))
     }
 }
 

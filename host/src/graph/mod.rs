@@ -92,7 +92,7 @@ impl FlowGraph {
         self
     }
 
-    /// Checks everything, library files included.
+    /// Checks everything, library files and this machine's cores included.
     ///
     /// # Errors
     /// [`Refused`] with everything found.
@@ -100,7 +100,8 @@ impl FlowGraph {
         crate::check::check(self, true)
     }
 
-    /// Checks everything but whether the library files are there, for tools that only look.
+    /// Checks everything but whether this machine has the library files and cores, for tools that
+    /// only look.
     ///
     /// # Errors
     /// [`Refused`] with everything found.

@@ -24,16 +24,17 @@ mod fault;
 mod reader;
 #[cfg(test)]
 mod schema_tests;
+mod syntax;
 mod tree;
 
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::error::{Place, Problem, ReadError};
+use crate::error::{Place, Problem, ReadError, io_text};
 use crate::graph::FlowGraph;
 use reader::Reader;
-use tree::{DUPLICATE, Tree};
+use tree::Tree;
 
 /// The JSON schema of graph files, for editors.
 pub const SCHEMA: &str = include_str!("../../schema/graph.schema.json");
@@ -59,7 +60,10 @@ pub fn read(path: &Path) -> Result<FlowGraph, ReadError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         ReadError::Io(Problem::new(
             Place::graph(&name),
-            error.to_string(),
+            match error.kind() {
+                std::io::ErrorKind::InvalidData => "bytes that are no UTF-8 text".to_owned(),
+                _ => io_text(&error),
+            },
             "a readable UTF-8 file",
             "check the path and its permissions",
         ))
@@ -107,23 +111,11 @@ fn unwritable(graph: &FlowGraph, reason: &str) -> ReadError {
 }
 
 fn parse_yaml(text: &str, name: &str) -> Result<Tree, ReadError> {
-    serde_saphyr::from_str(text).map_err(|error| {
-        let error = error.without_snippet();
-        not_well_formed(name, &error.to_string(), "YAML")
-    })
+    serde_saphyr::from_str(text).map_err(|error| syntax::yaml(name, &error))
 }
 
 fn parse_json(text: &str, name: &str) -> Result<Tree, ReadError> {
-    serde_json::from_str(text).map_err(|error| not_well_formed(name, &error.to_string(), "JSON"))
-}
-
-fn not_well_formed(name: &str, reason: &str, kind: &str) -> ReadError {
-    let place = Place::graph(name);
-    if reason.contains(DUPLICATE) || reason.contains("duplicate mapping key") {
-        let hint = "remove or rename one of them";
-        return ReadError::DuplicateKey(Problem::new(place, reason, "each key once", hint));
-    }
-    ReadError::Syntax(Problem::new(place, reason, kind, "correct the text there"))
+    serde_json::from_str(text).map_err(|error| syntax::json(name, &error))
 }
 
 fn to_graph(tree: &Tree, name: &str) -> Result<FlowGraph, ReadError> {

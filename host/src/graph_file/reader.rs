@@ -1,7 +1,7 @@
 //! serde's view of a [`Tree`]: hands values to the model and notes the path of what goes wrong.
 
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::fault::Fault;
@@ -41,6 +41,22 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor.visit_newtype_struct(self)
     }
 
+    /// Only maps: a list would give values without their names.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        keys: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self.0 {
+            Tree::Map(_) => self.deserialize_any(visitor),
+            other => {
+                let expected = format!("a map with the keys: {}", keys.join(", "));
+                Err(Fault::kind(other.unexpected(), &expected))
+            }
+        }
+    }
+
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -51,14 +67,14 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Tree::Text(word) => visitor.visit_enum(StrDeserializer::new(word)),
             other => {
                 let expected = format!("one of: {}", words.join(", "));
-                Err(Fault::invalid_type(other.unexpected(), &expected.as_str()))
+                Err(Fault::kind(other.unexpected(), &expected))
             }
         }
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 
@@ -91,7 +107,7 @@ impl<'de> SeqAccess<'de> for ListReader<'de> {
         let Some(item) = self.items.get(self.next) else { return Ok(None) };
         let index = self.next;
         self.next += 1;
-        seed.deserialize(Reader(item)).map(Some).map_err(|fault| fault.within(index.to_string()))
+        seed.deserialize(Reader(item)).map(Some).map_err(|fault| fault.within_item(index))
     }
 }
 

@@ -56,6 +56,14 @@ impl<'de> Visitor<'de> for TreeVisitor {
             .map_err(|_| E::custom(format_args!("the number {value} is larger than 2^63 - 1")))
     }
 
+    fn visit_i128<E: Error>(self, value: i128) -> Result<Tree, E> {
+        Err(E::custom(format_args!("the number {value} does not fit 64 bits")))
+    }
+
+    fn visit_u128<E: Error>(self, value: u128) -> Result<Tree, E> {
+        Err(E::custom(format_args!("the number {value} is larger than 2^63 - 1")))
+    }
+
     fn visit_f64<E: Error>(self, value: f64) -> Result<Tree, E> {
         Ok(Tree::Float(value))
     }

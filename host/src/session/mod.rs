@@ -91,6 +91,8 @@ pub struct Ended {
     pub code: Code,
     /// In words.
     pub reason: String,
+    /// The last lines of failed nodes' logs, each with its newline; empty for other reasons.
+    pub log: String,
 }
 
 pub(crate) struct Shared {
@@ -149,7 +151,12 @@ impl Shared {
 
     /// Answers every open id and refuses further feeds; the first reason stays.
     fn end(&self, code: Code, reason: &str) {
-        lock(&self.ended).get_or_insert_with(|| Ended { code, reason: reason.to_owned() });
+        self.end_with_log(code, reason, String::new());
+    }
+
+    /// As [`Shared::end`], with what logs say about it.
+    fn end_with_log(&self, code: Code, reason: &str, log: String) {
+        lock(&self.ended).get_or_insert_with(|| Ended { code, reason: reason.to_owned(), log });
         lock(&self.ledger).answer_all(code, reason);
         self.wake();
     }

@@ -21,6 +21,7 @@ use sys::poll::{Events, PollFd};
 use super::lost::Lost;
 use super::{NodeCounts, Shared};
 use crate::deploy::responses::Responses;
+use crate::deploy::tail::tail;
 use crate::plan::ExecutorPlan;
 use crate::tools::group::end_text;
 
@@ -93,8 +94,8 @@ fn watch_status(shared: &Shared, responses: &mut Responses) {
         shared.restarts.store(restarts(shared), Ordering::Relaxed);
         responses.drain();
         if status.phase.load(Core::Acquire) == phase::FAILED {
-            let reason = failed_node(shared);
-            shared.end(Code::NODE_FAILED, &reason);
+            let (reason, log) = failed_nodes(shared);
+            shared.end_with_log(Code::NODE_FAILED, &reason, log);
             return;
         }
         lost.look(shared);
@@ -113,20 +114,28 @@ pub(super) fn state_of(shared: &Shared, slot: u32) -> Option<SlotState> {
     SlotState::try_from(status.state.load(Core::Acquire)).ok()
 }
 
-fn failed_node(shared: &Shared) -> String {
-    let executors = shared.plan.executors.iter();
-    let failed: Vec<String> = executors
-        .filter(|e| state_of(shared, e.slot) == Some(SlotState::Failed))
-        .map(|e| {
-            let status = shared.attached.group.memory.slot_status.get(e.slot as usize);
-            let kind = status.map_or(0, |s| s.exit_kind.load(Core::Relaxed));
-            let value = status.map_or(0, |s| s.exit_value.load(Core::Relaxed));
-            let how = end_text(kind, value).unwrap_or_else(|| "not started".to_owned());
-            let restarts = status.map_or(0, |s| s.restarts.load(Core::Relaxed));
-            format!("node `{}` ended ({how}) after {restarts} restarts", e.label)
-        })
-        .collect();
-    if failed.is_empty() { "a node failed".to_owned() } else { failed.join(", ") }
+/// Which nodes failed and how; the ends of their logs.
+fn failed_nodes(shared: &Shared) -> (String, String) {
+    let (mut reasons, mut logs) = (Vec::new(), String::new());
+    let executors = shared.plan.executors.iter().zip(&shared.launched.files);
+    for (executor, files) in executors {
+        if state_of(shared, executor.slot) != Some(SlotState::Failed) {
+            continue;
+        }
+        let status = shared.attached.group.memory.slot_status.get(executor.slot as usize);
+        let kind = status.map_or(0, |s| s.exit_kind.load(Core::Relaxed));
+        let value = status.map_or(0, |s| s.exit_value.load(Core::Relaxed));
+        let how = end_text(kind, value).unwrap_or_else(|| "not started".to_owned());
+        let restarts = status.map_or(0, |s| s.restarts.load(Core::Relaxed));
+        let label = &executor.label;
+        reasons.push(format!("node `{label}` ended ({how}) after {restarts} restarts"));
+        let tail = tail(&files.stderr);
+        if !tail.is_empty() {
+            logs.push_str(&format!("  the log of node `{label}` ends:\n{tail}"));
+        }
+    }
+    let reason = if reasons.is_empty() { "a node failed".to_owned() } else { reasons.join(", ") };
+    (reason, logs)
 }
 
 pub(super) fn node_counts(shared: &Shared, executor: &ExecutorPlan) -> Option<NodeCounts> {

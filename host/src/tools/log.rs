@@ -29,13 +29,36 @@ pub enum Entry {
 }
 
 impl Entry {
-    fn of(line: &[u8]) -> Entry {
-        let text = String::from_utf8_lossy(line);
-        match LogLine::parse(&text) {
+    fn of(text: &str) -> Entry {
+        match LogLine::parse(text) {
             Some(line) => Entry::Line(Box::new(line)),
-            None => Entry::Raw(text.into_owned()),
+            None => Entry::Raw(text.to_owned()),
         }
     }
+}
+
+/// Where a line of the runtime begins that stands behind what a function printed without an end of
+/// line; `None` in any other line.
+#[must_use]
+pub fn runtime_line(line: &str) -> Option<usize> {
+    if LogLine::parse(line).is_some() {
+        return None;
+    }
+    let bytes = line.as_bytes();
+    (1..bytes.len()).find(|at| {
+        bytes.get(*at..).is_some_and(is_date)
+            && line.get(*at..).is_some_and(|rest| LogLine::parse(rest).is_some())
+    })
+}
+
+/// `2026-01-31T`, with which lines of the runtime begin.
+fn is_date(text: &[u8]) -> bool {
+    let mut pairs = text.iter().zip(b"0000-00-00T");
+    let fits = |(found, form): (&u8, &u8)| match form {
+        b'0' => found.is_ascii_digit(),
+        other => found == other,
+    };
+    text.len() > 11 && pairs.all(fits)
 }
 
 /// Reads one log from its start, or on from where the last read ended.
@@ -96,7 +119,11 @@ impl Reader {
             entries.push(Entry::Dropped(gone));
             return;
         }
-        entries.push(Entry::of(line.strip_suffix(b"\n").unwrap_or(&line)));
+        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line));
+        let at = runtime_line(&text).unwrap_or(0);
+        let (printed, line) = text.split_at(at);
+        entries.extend(Some(printed).filter(|text| !text.is_empty()).map(Entry::of));
+        entries.push(Entry::of(line));
     }
 
     fn skip_hole(&mut self) -> io::Result<()> {
@@ -173,6 +200,32 @@ mod tests {
         assert_eq!(reader.read().expect("read"), []);
         assert_eq!(reader.finish(), [raw("last")]);
         assert_eq!(reader.finish(), []);
+    }
+
+    #[test]
+    fn a_runtime_line_ends_what_was_printed_before_it() {
+        let mut log = File::from(memfd::append_log("glued").expect("log"));
+        let mut reader = Reader::new(reopened(&log));
+        let head = Head {
+            stamp: Stamp::default(),
+            level: Level::Error,
+            stream: Stream::Runtime,
+            node: "a",
+            trans_id: None,
+        };
+        let line = Line::new(&head, format_args!("died"));
+        log.write_all("in 2026-01-31T halfway µ".as_bytes()).expect("write");
+        log.write_all(line.as_bytes()).expect("write");
+        let entries = reader.read().expect("read");
+        assert_eq!(entries.first(), Some(&raw("in 2026-01-31T halfway µ")));
+        let Some(Entry::Line(line)) = entries.get(1) else { panic!("{entries:?}") };
+        assert_eq!((line.text.as_str(), entries.len()), ("died", 2));
+        let text = Line::new(&head, format_args!("said 1970-01-01T"));
+        let text = std::str::from_utf8(text.as_bytes()).expect("text");
+        assert_eq!(runtime_line(text), None);
+        assert_eq!(runtime_line(&format!("x{text}")), Some(1));
+        assert_eq!(runtime_line("1970-01-01T00:00"), None);
+        assert_eq!(runtime_line(""), None);
     }
 
     #[test]

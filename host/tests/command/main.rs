@@ -58,8 +58,18 @@ fn run_refuses_before_anything_is_started() {
     assert!(exit == Some(2) && err.contains("/no/such/file"), "{err}");
     let (exit, err) = code(&["run", &graph, "--input", &file, "--repeat", "0"]);
     assert!(exit == Some(2) && err.contains("--repeat"), "{err}");
-    let (exit, err) = code(&["run", &graph, "--input", &file, "--out", &format!("{file}/sub")]);
-    assert!(exit == Some(1) && err.contains("can't make the folder"), "{err}");
+    let (exit, err) = code(&["run", &graph, "--input", &file, "--deadline-ms", "0"]);
+    assert!(exit == Some(2) && err.contains("--deadline-ms"), "{err}");
+    for option in ["--out", "--keep-logs"] {
+        for (path, what) in [
+            (format!("{file}/sub"), "can't make the folder"),
+            ("/proc".to_owned(), "can't write to"),
+        ] {
+            let (exit, err) = code(&["run", &graph, "--input", &file, option, &path]);
+            assert!(exit == Some(1) && err.contains(what) && err.contains("to do:"), "{err}");
+            assert!(!err.contains("os error"), "{err}");
+        }
+    }
 }
 
 #[test]
@@ -79,6 +89,48 @@ fn run_names_a_missing_program_and_where_it_looked() {
     let err = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(1));
     assert!(err.contains("dflow-supervisor") && err.contains("DFLOW_BIN_DIR"), "{err}");
+}
+
+#[test]
+fn run_names_a_program_that_can_not_be_run_or_is_another_one() {
+    let folder = Folder::new("foreign");
+    let graph = folder.graph("foreign", &[("one", "identity")], b"not a library");
+    let file = folder.file("a.bin", b"12345678");
+    let mode = |path: &str, bits| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(bits);
+        std::fs::set_permissions(path, permissions).unwrap();
+    };
+    for (case, bytes, bits, words) in [
+        ("plain", &b"\x7fnothing"[..], 0o755, "execve: ENOEXEC"),
+        ("locked", b"#!/bin/sh\nexit 0\n", 0o644, "execve: EACCES"),
+        ("other", b"#!/bin/sh\nexit 3\n", 0o755, "ended (exit code 3) before it started anything"),
+    ] {
+        let program = folder.file(&format!("{case}/dflow-supervisor"), bytes);
+        mode(&program, bits);
+        mode(&folder.file(&format!("{case}/udf-executor"), b""), 0o755);
+        let mut run = support::command(&["run", &graph, "--input", &file]);
+        let run = run.env("DFLOW_BIN_DIR", folder.path(case)).output().unwrap();
+        let err = String::from_utf8(run.stderr).unwrap();
+        assert_eq!(run.status.code(), Some(1), "{err}");
+        for word in [words, &program, "of this version", "DFLOW_BIN_DIR"] {
+            assert!(err.contains(word), "{word}: {err}");
+        }
+    }
+}
+
+#[test]
+fn too_few_descriptors_are_named_with_the_limit() {
+    let folder = Folder::new("descriptors");
+    let names: Vec<String> = (0..12).map(|number| format!("n{number}")).collect();
+    let nodes: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "identity")).collect();
+    let graph = folder.graph("descriptors", &nodes, b"not a library");
+    let file = folder.file("a.bin", b"12345678");
+    let run =
+        format!("ulimit -n 24; exec {} run {graph} --input {file}", env!("CARGO_BIN_EXE_dflow"));
+    let run = std::process::Command::new("sh").args(["-c", &run]).output().unwrap();
+    let err = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(1), "{err}");
+    assert!(err.contains("EMFILE") && err.contains("`ulimit -n`"), "{err}");
 }
 
 #[test]

@@ -64,6 +64,13 @@ fn all_data_is_exit_code_0_and_a_failed_node_is_4() {
     let (output, out, err) = dflow(&run);
     assert_eq!(output.status.code(), Some(4), "{out}{err}");
     assert!(err.contains("node `one` ended"), "{err}");
+    let (_, log) = err.split_once("the log of node `one` ends:\n").unwrap_or(("", &err));
+    assert!(
+        (1..=10).contains(&log.lines().filter(|line| line.starts_with("    ")).count()),
+        "{err}"
+    );
+    assert!(log.contains("77"), "{err}");
+    assert!(out.lines().all(|line| line.split('\t').count() <= 5), "{out}");
 }
 
 #[test]
