@@ -214,6 +214,8 @@ stage_error! {
         Group => "memory group",
         /// A process did not start or ended before it was ready.
         Start => "start-up failed",
+        /// The caller asked to stop before everything was ready.
+        Stopped => "start-up stopped",
     }
 }
 

@@ -315,6 +315,8 @@ pub(super) fn check_libraries(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
     for (name, node) in graph.nodes.iter() {
         let path = graph.library_path(&node.library);
         let found = match path.metadata() {
+            // The executor is told it in a message of texts.
+            Ok(_) if path.to_str().is_none() => format!("{path:?} is no UTF-8 text"),
             Ok(data) if data.is_file() => continue,
             Ok(_) => format!("{} is not a file", path.display()),
             Err(error) => format!("{}: {}", path.display(), io_text(&error)),

@@ -20,6 +20,11 @@ pub(super) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
+/// The flag behind [`asked`].
+pub(super) fn flag() -> &'static AtomicBool {
+    &ASKED
+}
+
 /// Asks to stop, as the first signal does.
 pub(super) fn ask() {
     ASKED.store(true, Ordering::Relaxed);

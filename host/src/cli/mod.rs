@@ -102,6 +102,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => exit::USAGE,
+            Self::Stage(Error::Deploy(DeployError::Stopped(_))) => exit::INTERRUPTED,
             _ => exit::FAILED,
         }
     }

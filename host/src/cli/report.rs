@@ -7,15 +7,24 @@ use std::time::Duration;
 
 use executor_core::error::Code;
 use indicatif::ProgressBar;
+use sys::clock::MonoTime;
+use sys::errno::Errno;
+use sys::poll::{Events, PollFd, poll};
 
 use super::inputs::Item;
 use super::{Failure, interrupt, write_out};
+use crate::error::io_text;
 use crate::graph::Shape;
 use crate::plan::DeployPlan;
 use crate::session::{Event, Output};
 
 /// The feeder names an id right after it was fed; an event can be a moment faster.
 const NAME_WAIT: Duration = Duration::from_secs(10);
+
+/// An interrupt is looked for this often while stdout takes nothing.
+const LOOK_MS: u64 = 100;
+/// After an interrupt, stdout's reader is waited for this long.
+const GRACE_MS: u64 = 1_000;
 
 /// What an id was made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +36,7 @@ pub(super) struct Known {
 impl Known {
     /// The files of `item`.
     pub(super) fn of(item: &Item) -> Known {
-        Known { name: item.name(), stem: item.file_stem() }
+        Known { name: one_line(&item.name()), stem: stem(&item.file_stem()) }
     }
 }
 
@@ -42,6 +51,8 @@ pub(super) struct Counts {
     pub(super) errors: u64,
     /// Nobody reads stdout any more.
     pub(super) unread: bool,
+    /// Lines that stdout's reader did not take after an interrupt.
+    pub(super) unwritten: u64,
     /// Printing or writing files failed.
     pub(super) failure: Option<Failure>,
 }
@@ -90,7 +101,8 @@ impl Report {
         lock(&self.counts).errors += 1;
         self.bar.inc(self.outputs.len() as u64);
         let code = code_text(Code::PARAM_INVALID);
-        self.line(&format!("{}\t-\terror {code}\t-\t{}\n", item.name(), one_line(reason)));
+        let (name, reason) = (one_line(&item.name()), one_line(reason));
+        self.line(&format!("{name}\t-\terror {code}\t-\t{reason}\n"));
     }
 
     /// A terminal event.
@@ -140,11 +152,18 @@ impl Report {
         let Some(folder) = &self.folder else { return };
         let path = folder.join(format!("{:06}-{}.{output}", event.trans_id, known.stem));
         if let Err(error) = std::fs::write(&path, data.bytes()) {
-            self.fail(Failure::System(format!("can't write {}: {error}", path.display())));
+            let what = format!("can't write {}", path.display());
+            let hint = "make room in the folder, or name another one with --out";
+            self.fail(Failure::system(&what, &io_text(&error), "a file that can be written", hint));
         }
     }
 
     fn line(&self, line: &str) {
+        // Not while the bar is held: what is said on stderr must not wait for stdout's reader.
+        if !self.wait_for_reader() {
+            lock(&self.counts).unwritten += 1;
+            return;
+        }
         match self.bar.suspend(|| write_out(line)) {
             Ok(true) => {}
             Ok(false) => {
@@ -152,6 +171,29 @@ impl Report {
                 interrupt::ask();
             }
             Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// Waits until stdout takes a line. After an interrupt not for long: whoever reads it may never
+    /// go on.
+    fn wait_for_reader(&self) -> bool {
+        let mut last = None;
+        loop {
+            let now = MonoTime::now();
+            let given_up = lock(&self.counts).unwritten > 0;
+            let until = if given_up { now } else { now.add_ms(LOOK_MS) };
+            let stdout = std::io::stdout();
+            match poll(&mut [PollFd::new(&stdout, Events::OUT)], Some(until)) {
+                Ok(0) => {}
+                Err(error) if error.errno == Errno::INTR => {}
+                // Whatever else is wrong with it, writing tells.
+                _ => return true,
+            }
+            if given_up
+                || interrupt::asked() && last.get_or_insert(now.add_ms(GRACE_MS)).is_past(now)
+            {
+                return false;
+            }
         }
     }
 
@@ -181,6 +223,12 @@ fn one_line(text: &str) -> String {
     text.split(['\n', '\t', '\r']).map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
+/// As much of a file's name as leaves room for what is put around it.
+fn stem(name: &str) -> String {
+    const STEM_BYTES: usize = 100;
+    name.get(..name.floor_char_boundary(STEM_BYTES)).unwrap_or(name).to_owned()
+}
+
 /// A file name made of a label: nothing that leads out of the folder.
 pub(super) fn file_in(folder: &Path, label: &str, ending: &str) -> PathBuf {
     folder.join(format!("{}{ending}", label.replace(['/', '\0'], "_")))
@@ -195,6 +243,8 @@ mod tests {
         assert_eq!(code_text(Code::NO_OUTPUT), "14614530 (NO_OUTPUT)");
         assert_eq!(code_text(Code(7)), "7");
         assert_eq!(one_line("a:\n  b\tc"), "a: b c");
+        assert_eq!(stem(&"µ".repeat(200)).len(), 100);
+        assert_eq!(stem("a.png"), "a.png");
         assert_eq!(file_in(Path::new("d"), "a/b@1", ".log"), Path::new("d/a_b@1.log"));
     }
 }

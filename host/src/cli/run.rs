@@ -35,7 +35,8 @@ Exit codes:
     4  the flow ended by itself: a node failed for good, or the supervisor died
   130  interrupted
 
-SIGINT stops feeding and waits a few seconds for what is open; a second one ends at once.";
+SIGINT or SIGTERM ends a start-up; later it stops feeding and waits a few seconds for what is
+open. A second one ends at once.";
 
 /// Arguments of `dflow run`.
 #[derive(Debug, clap::Args)]
@@ -83,6 +84,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let options = DeployOptions {
         namespace: !args.no_namespace,
         timing: args.stats,
+        stop: Some(interrupt::flag()),
         ..DeployOptions::default()
     };
     let ids = (items.len() as u64).saturating_mul(args.repeat);
@@ -156,6 +158,9 @@ impl Running<'_> {
             eprintln!("error: the flow ended: {}", ended.reason);
             eprint!("{}", ended.log);
             return Ok(exit::ENDED);
+        }
+        if counts.unwritten > 0 {
+            eprintln!("{} lines were not written: nothing reads stdout", counts.unwritten);
         }
         let open = self.session.counts().open;
         if open > 0 {

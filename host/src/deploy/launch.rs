@@ -26,6 +26,7 @@ use super::{DeployOptions, binaries};
 use crate::error::{DeployError, Place, Problem, system_hint};
 use crate::graph::RestartPolicy;
 use crate::plan::{DeployPlan, ExecutorPlan};
+use crate::tools::group::end_text;
 
 /// The processes of a deployed flow, as far as the host holds them.
 #[derive(Debug)]
@@ -264,6 +265,7 @@ pub fn wait_ready(
     plan: &DeployPlan,
     memory: &Memory<'_>,
     launched: &Launched,
+    options: &DeployOptions,
     responses: &mut Responses,
 ) -> Result<(), DeployError> {
     let mut was_ready = vec![false; plan.executors.len()];
@@ -276,13 +278,13 @@ pub fn wait_ready(
             let Some(status) = memory.slot_status.get(executor.slot as usize) else { continue };
             match SlotState::try_from(status.state.load(Ordering::Acquire)) {
                 Ok(SlotState::Running | SlotState::Stopped) => *was_ready = true,
-                Ok(SlotState::Failed) => return Err(not_ready(plan, executor, launched)),
+                Ok(SlotState::Failed) => return Err(not_ready(plan, memory, executor, launched)),
                 // It gave up by itself before it was ever ready: starting it again would not help.
                 _ if status.exit_kind.load(Ordering::Relaxed) == exit_kind::EXITED => {
-                    return Err(not_ready(plan, executor, launched));
+                    return Err(not_ready(plan, memory, executor, launched));
                 }
                 _ if !*was_ready && status.restarts.load(Ordering::Acquire) >= START_TRIES => {
-                    return Err(not_ready(plan, executor, launched));
+                    return Err(not_ready(plan, memory, executor, launched));
                 }
                 _ => ready = false,
             }
@@ -290,19 +292,59 @@ pub fn wait_ready(
         if ready {
             return Ok(());
         }
+        // SYNC: Relaxed, a flag on its own.
+        if options.stop.is_some_and(|stop| stop.load(std::sync::atomic::Ordering::Relaxed)) {
+            return Err(stopped(plan, memory));
+        }
         start.look(plan, memory, launched)?;
         let _ = futex::wait(&memory.status.sequence, sequence, Some(MonoTime::now().add_ms(50)));
     }
 }
 
-fn not_ready(plan: &DeployPlan, executor: &ExecutorPlan, launched: &Launched) -> DeployError {
+fn stopped(plan: &DeployPlan, memory: &Memory<'_>) -> DeployError {
+    let starting = plan.executors.iter().filter(|executor| {
+        let status = memory.slot_status.get(executor.slot as usize);
+        let state = status.map(|status| status.state.load(Ordering::Acquire));
+        state.and_then(|state| SlotState::try_from(state).ok()) != Some(SlotState::Running)
+    });
+    let starting: Vec<String> = starting.map(|e| format!("`{}`", e.label)).collect();
+    DeployError::Stopped(Problem::new(
+        Place::graph(&plan.name),
+        format!("not ready yet: {}", starting.join(", ")),
+        "time to start",
+        "start it again; nothing was fed, and no process is left",
+    ))
+}
+
+fn not_ready(
+    plan: &DeployPlan,
+    memory: &Memory<'_>,
+    executor: &ExecutorPlan,
+    launched: &Launched,
+) -> DeployError {
+    let status = memory.slot_status.get(executor.slot as usize);
+    let end = status.and_then(|status| {
+        let (kind, value) = (&status.exit_kind, &status.exit_value);
+        end_text(kind.load(Ordering::Relaxed), value.load(Ordering::Relaxed))
+    });
+    let end = end.map_or(String::new(), |end| format!(" ({end})"));
     let files = plan.executors.iter().zip(&launched.files);
     let log = files.filter(|(e, _)| e.slot == executor.slot).map(|(_, f)| tail(&f.stderr)).next();
-    let text = log.filter(|log| !log.is_empty()).unwrap_or_else(|| "nothing in its log".to_owned());
-    let hint = "correct the library, the function or its attributes";
+    let log = log.unwrap_or_default();
+    let (says, hint) = match log.is_empty() {
+        false => (
+            format!("its log says:\n{}", log.trim_end()),
+            "correct the library, the function or its attributes",
+        ),
+        true => (
+            "nothing is in its log".to_owned(),
+            "see that `udf-executor` is of this version (DFLOW_BIN_DIR), and what the library does \
+             when it is loaded",
+        ),
+    };
     DeployError::Start(Problem::new(
         Place::graph(&plan.name).node(&executor.node),
-        format!("the executor ended before it was ready; its log says:\n{text}"),
+        format!("the executor ended{end} before it was ready; {says}"),
         format!("function `{}` of `{}` ready", executor.function, executor.library.display()),
         hint,
     ))

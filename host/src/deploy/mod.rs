@@ -31,6 +31,7 @@ pub mod tail;
 use executor_core::owner::SlotId;
 use executor_rt::attach::{self, Attached, Created, Role};
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicBool;
 
 use crate::error::DeployError;
 use crate::plan::DeployPlan;
@@ -38,7 +39,7 @@ use crate::session::{Ends, Session};
 use launch::Launched;
 
 /// How to deploy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct DeployOptions {
     /// Touch all partition pages now rather than in the first messages.
     pub populate: bool,
@@ -50,11 +51,20 @@ pub struct DeployOptions {
     pub spin: u32,
     /// Switches off one repair (fault tests only), see `executor_rt::plan`.
     pub sabotage: u32,
+    /// Gives up the start with [`DeployError::Stopped`] once this is true.
+    pub stop: Option<&'static AtomicBool>,
 }
 
 impl Default for DeployOptions {
     fn default() -> Self {
-        DeployOptions { populate: true, namespace: true, timing: false, spin: 0, sabotage: 0 }
+        DeployOptions {
+            populate: true,
+            namespace: true,
+            timing: false,
+            spin: 0,
+            sabotage: 0,
+            stop: None,
+        }
     }
 }
 
@@ -90,7 +100,7 @@ impl DeployPlan {
         let mut ends = Ends::open(self, attached, control)?;
         let launched = launch::launch(self, created, options)?;
         let memory = &attached.group.memory;
-        launch::wait_ready(self, memory, &launched, &mut ends.responses)
+        launch::wait_ready(self, memory, &launched, options, &mut ends.responses)
             .inspect_err(|_| launched.keepers.end(0, &Vec::new))?;
         launched.keepers.find_supervisor();
         Ok((ends, launched))

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | executor | swept and restarted by the supervisor; ids that nothing carries are answered here |
 //! | supervisor or watcher | each open id is answered SUPERVISOR_DIED; further feeds are refused |
-//! | (one of them stopped) | a warning; if the other dies, this one is continued, and ends the rest |
+//! | one of them while the other is stopped | the stopped one is continued, and ends the rest |
 //! | host | the supervisor ends everything |
 //!
 //! One thread may feed while another fetches; everything takes a deadline:

@@ -217,3 +217,67 @@ fn a_fifo_is_read_to_its_end() {
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("fifo\tout\tuint8[9]\t9\t"), "{out}");
 }
+
+#[test]
+fn one_signal_ends_a_start_that_takes() {
+    let name = format!("starting-{}", std::process::id());
+    let folder = Folder::new(&name);
+    // Its init asks for another one, for ever.
+    let slow = "init-again;attrs: {again: 4000000000};init_timeout_ms: 600000";
+    let graph = folder.chain(&name, &[("one", "identity"), ("slow", slow)], &library());
+    let file = folder.file("a.bin", b"12345678");
+    let mut run = command(&["run", &graph, "--input", &file]);
+    let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let process = PidFd::open(child.id()).unwrap();
+    let watchdog = sys::clock::MonoTime::now().add_ms(30_000);
+    let found = loop {
+        if let Some(found) = flow(&name) {
+            break found;
+        }
+        assert!(sys::clock::MonoTime::now() < watchdog, "no flow");
+        std::thread::yield_now();
+    };
+    let supervisor = PidFd::open(found.pid).unwrap();
+    process.signal(Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("start-up stopped") && err.contains("`slow`"), "{err}");
+    assert!(supervisor.is_ready(), "the supervisor is left");
+}
+
+#[test]
+fn one_signal_ends_a_run_whose_output_nobody_reads() {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+    const O_NONBLOCK: i32 = 0o4000;
+    let name = format!("unread-{}", std::process::id());
+    let folder = Folder::new(&name);
+    let graph = folder.chain(&name, &[("one", "identity")], &library());
+    let file = folder.file("a.bin", b"12345678");
+    let (reader, writer) = std::io::pipe().unwrap();
+    // Full before the first line.
+    let again = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let mut filler =
+        std::fs::OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(again).unwrap();
+    while filler.write(&[b'x'; 4096]).is_ok() {}
+    drop(filler);
+    let mut run = command(&["run", &graph, "--input", &file]);
+    let child = run.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    drop(run);
+    let watchdog = sys::clock::MonoTime::now().add_ms(30_000);
+    let processed = || {
+        let view = tools::group::GroupView::open(flow(&name)?).ok()?;
+        view.nodes().first().map(|node| node.processed)
+    };
+    while processed() != Some(1) {
+        assert!(sys::clock::MonoTime::now() < watchdog, "nothing came out");
+        std::thread::yield_now();
+    }
+    PidFd::open(child.id()).unwrap().signal(Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(reader);
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("1 lines were not written"), "{err}");
+}
