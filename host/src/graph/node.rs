@@ -16,10 +16,10 @@ use super::{AttrValue, Named, NodeInput, NodeOutput, is_default};
 pub enum RestartPolicy {
     /// Not at all: the node has failed and open ids are answered.
     Never,
-    /// After a death or a non-zero exit.
+    /// After a failure: any end that nobody asked for, exit code 0 included.
     #[default]
     OnFailure,
-    /// After any end.
+    /// After any end that nobody asked for; today the same as `on-failure`.
     Always,
 }
 
