@@ -48,6 +48,17 @@ fn an_init_that_fails() {
     assert!(error.contains("init of act failed") && error.contains("9900777"), "{error}");
 }
 
+#[test]
+fn a_core_that_this_machine_lacks_in_a_plan_from_elsewhere() {
+    let files = left::files();
+    let node = flows::node("pass", &["in"]).cpu([1023]);
+    let graph = crate::support::single(node);
+    let plan = graph.check_structure().unwrap().plan(&Limits::default()).unwrap();
+    let error = plan.deploy(&DeployOptions::default()).expect_err("refused").to_string();
+    assert!(error.contains("node `node`: `cpu`") && error.contains("core 1023"), "{error}");
+    assert_eq!(left::files().difference(&files).count(), 0);
+}
+
 /// A folder that goes with its value.
 struct Folder(PathBuf);
 

@@ -7,7 +7,7 @@
 //! deployer's to check: it asks the library.
 
 mod links;
-mod machine;
+pub(crate) mod machine;
 mod order;
 mod topology;
 mod types;

@@ -33,7 +33,8 @@ use executor_rt::attach::{self, Attached, Created, Role};
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 
-use crate::error::DeployError;
+use crate::check::machine;
+use crate::error::{DeployError, Place};
 use crate::plan::DeployPlan;
 use crate::session::{Ends, Session};
 use launch::Launched;
@@ -74,6 +75,7 @@ impl DeployPlan {
     /// # Errors
     /// [`DeployError`]; no process is left then.
     pub fn deploy(self, options: &DeployOptions) -> Result<Session, DeployError> {
+        self.check_cores()?;
         let created = group::create(&self, options.populate)?;
         let role = Role::Member(SlotId(0));
         let attached = attach::attach(created.control.as_fd(), created.arena.as_fd(), role)
@@ -85,6 +87,19 @@ impl DeployPlan {
         })?;
         drop(created);
         Session::new(self, attached, ends, launched)
+    }
+
+    /// A plan may come from another machine, or from a graph that was only looked at.
+    fn check_cores(&self) -> Result<(), DeployError> {
+        let allowed = sys::affinity::allowed().unwrap_or_default();
+        for executor in &self.executors {
+            let place = Place::graph(&self.name).node(&executor.node);
+            let cores = executor.cpu.as_slice();
+            if let Some(problem) = machine::cores(place, cores, &allowed) {
+                return Err(DeployError::Start(problem));
+            }
+        }
+        Ok(())
     }
 
     /// Steps 1 (queues) to 4.
