@@ -123,6 +123,8 @@ fn closing_says_who_is_stopped_and_continues_it() {
 fn closing_kills_what_is_stopped_again_and_again() {
     for namespace in [true, false] {
         let kept = Kept::start(flows::node("pass", &["in"]), namespace);
+        // Before the closing begins: it may be over before the thread below has its first turn.
+        kept.stop(&kept.supervisor);
         let closed = AtomicBool::new(false);
         let Kept { flow, supervisor, .. } = kept;
         std::thread::scope(|scope| {
