@@ -3,6 +3,8 @@
 use dflow::session::FeedReason;
 use dflow::{Feed, FetchError, FlowNode, Restart, RestartPolicy};
 use executor_core::error::Code;
+use sys::pidfd::PidFd;
+use sys::signal::Signal;
 use tests::flows;
 
 use crate::support::{Flow, act, graph, message, single, watchdog};
@@ -69,6 +71,26 @@ fn after_the_maximum_of_restarts_the_node_has_failed() {
     assert_eq!(codes, [died, died, failed]);
     let reason = flow.session.ended().unwrap().reason;
     assert!(reason.contains("node `node`") && reason.contains("after 2 restarts"), "{reason}");
+    flow.end();
+}
+
+/// An executor ends well on SIGTERM, but nobody of the flow sent it.
+#[test]
+fn a_sigterm_from_outside_costs_no_more_than_a_kill() {
+    let flow = Flow::start(single(flows::node("sum", &["in"]).stateful().attr("every", 2)));
+    for id in 1..=3 {
+        flow.feed(id);
+        flow.wait_until(|session| session.nodes()[0].processed == id);
+        let before = flow.restarts();
+        let pid = flow.session.nodes()[0].pid;
+        PidFd::open(pid).unwrap().signal(Signal::TERM).unwrap();
+        assert_eq!(flow.next(), (id, Err(Code::EXECUTOR_DIED.0)));
+        flow.wait_until(|session| session.nodes()[0].restarts == before + 1);
+        assert!(flow.session.ended().is_none());
+    }
+    let logs = flow.logs();
+    assert_eq!(logs.matches("the process ends: SIGTERM").count(), 3, "{logs}");
+    assert_eq!(logs.matches("exit code 0, which nobody asked for").count(), 3, "{logs}");
     flow.end();
 }
 
