@@ -9,7 +9,8 @@ use std::fmt;
 /// Where a problem is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The graph file, or ``graph `name` `` for a graph built by API.
+    /// The graph file, with line and column where one value is wrong; or ``graph `name` `` for a
+    /// graph built by API.
     pub file: String,
     /// The node, where one is concerned.
     pub node: Option<String>,

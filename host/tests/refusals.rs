@@ -142,6 +142,20 @@ fn read_errors() {
     all_refused(READ);
 }
 
+#[test]
+fn values_that_are_refused_have_line_and_column() {
+    for (old, new, place) in [
+        ("depth: 4", "depth: deep", "g.yaml, line 15, column 50: node `scale`: input `pixels`"),
+        ("depth: 4", "depht: 4", "g.yaml, line 15, column 50: node `scale`: input `pixels`"),
+        ("name: g", "name: [1]", "g.yaml, line 2, column 7: wrong value"),
+        ("    function: scale\n", "", "g.yaml, line 13, column 5: node `scale`: missing key"),
+        ("[-1, 4]", "[-1, x]", "g.yaml, line 11, column 41: node `decode`: output `image`"),
+        ("  scale:", "  decode:", "g.yaml, line 12, column 3: duplicate key"),
+    ] {
+        refused(old, new, &[place]);
+    }
+}
+
 /// Kinds of values: what is a list and should be a map, and so on.
 const KINDS: &[Case] = &[
     (

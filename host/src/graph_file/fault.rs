@@ -44,7 +44,16 @@ impl Fault {
         self.within(format!("{ITEM}{index}"))
     }
 
-    /// The error for people.
+    /// Keys that lead to the value, or to the key that is unknown.
+    pub(super) fn path(&self) -> impl Iterator<Item = &str> {
+        let last = match &self.kind {
+            FaultKind::UnknownKey { found, .. } => Some(found.as_str()),
+            _ => None,
+        };
+        self.path.iter().map(String::as_str).chain(last)
+    }
+
+    /// The error for people; `file` may say line and column, too.
     pub(super) fn into_error(self, file: &str) -> ReadError {
         let (place, subject) = place_of(file, &self.path);
         match self.kind {
@@ -83,7 +92,7 @@ impl Fault {
 }
 
 /// Marks a place in a list among the keys of a path.
-const ITEM: char = '#';
+pub(super) const ITEM: char = '#';
 
 /// Kinds as a file's author knows them.
 fn found_words(found: &Unexpected<'_>) -> String {

@@ -21,6 +21,7 @@
 //! ```
 
 mod fault;
+mod locate;
 mod reader;
 #[cfg(test)]
 mod schema_tests;
@@ -68,7 +69,7 @@ pub fn read(path: &Path) -> Result<FlowGraph, ReadError> {
             "check the path and its permissions",
         ))
     })?;
-    let mut graph = to_graph(&parse(&text, &name)?, &name)?;
+    let mut graph = to_graph(&parse(&text, &name)?, &text, &name)?;
     graph.origin = Some(path.to_path_buf());
     Ok(graph)
 }
@@ -78,7 +79,7 @@ pub fn read(path: &Path) -> Result<FlowGraph, ReadError> {
 /// # Errors
 /// [`ReadError`]
 pub fn from_yaml(text: &str, name: &str) -> Result<FlowGraph, ReadError> {
-    to_graph(&parse_yaml(text, name)?, name)
+    to_graph(&parse_yaml(text, name)?, text, name)
 }
 
 /// Reads JSON text; errors call it `name`.
@@ -86,7 +87,7 @@ pub fn from_yaml(text: &str, name: &str) -> Result<FlowGraph, ReadError> {
 /// # Errors
 /// [`ReadError`]
 pub fn from_json(text: &str, name: &str) -> Result<FlowGraph, ReadError> {
-    to_graph(&parse_json(text, name)?, name)
+    to_graph(&parse_json(text, name)?, text, name)
 }
 
 /// The graph as YAML.
@@ -118,6 +119,17 @@ fn parse_json(text: &str, name: &str) -> Result<Tree, ReadError> {
     serde_json::from_str(text).map_err(|error| syntax::json(name, &error))
 }
 
-fn to_graph(tree: &Tree, name: &str) -> Result<FlowGraph, ReadError> {
-    FlowGraph::deserialize(Reader(tree)).map_err(|fault| fault.into_error(name))
+fn to_graph(tree: &Tree, text: &str, name: &str) -> Result<FlowGraph, ReadError> {
+    FlowGraph::deserialize(Reader(tree)).map_err(|fault| {
+        let at = locate::locate(text, fault.path());
+        fault.into_error(&located(name, at))
+    })
+}
+
+/// `graph.yaml, line 3, column 5`.
+fn located(name: &str, at: Option<locate::At>) -> String {
+    match at {
+        Some((line, column)) => format!("{name}, line {line}, column {column}"),
+        None => name.to_owned(),
+    }
 }

@@ -3,6 +3,8 @@
 
 use serde_saphyr::Error as Yaml;
 
+use super::locate::At;
+use super::located;
 use super::tree::DUPLICATE;
 use crate::error::{Place, Problem, ReadError};
 
@@ -70,7 +72,7 @@ pub(super) fn json(name: &str, error: &serde_json::Error) -> ReadError {
 }
 
 /// What [`super::tree`] refused while the parser ran.
-fn custom(name: &str, at: At, what: &str, kind: &str) -> ReadError {
+fn custom(name: &str, at: Option<At>, what: &str, kind: &str) -> ReadError {
     match what.strip_prefix(DUPLICATE) {
         Some(key) => duplicate(name, at, format!("{key} twice")),
         None if what.starts_with("the ") => {
@@ -80,23 +82,16 @@ fn custom(name: &str, at: At, what: &str, kind: &str) -> ReadError {
     }
 }
 
-/// Line and column, from 1.
-type At = Option<(u64, u64)>;
-
-fn place(name: &str, at: At) -> Place {
-    let place = Place::graph(name);
-    match at {
-        Some((line, column)) => place.port(format!("line {line}, column {column}")),
-        None => place,
-    }
+fn place(name: &str, at: Option<At>) -> Place {
+    Place::graph(&located(name, at))
 }
 
-fn duplicate(name: &str, at: At, found: String) -> ReadError {
+fn duplicate(name: &str, at: Option<At>, found: String) -> ReadError {
     let hint = "remove or rename one of them";
     ReadError::DuplicateKey(Problem::new(place(name, at), found, "each key once", hint))
 }
 
-fn not_well_formed(name: &str, at: At, found: &str, kind: &str, hint: &str) -> ReadError {
+fn not_well_formed(name: &str, at: Option<At>, found: &str, kind: &str, hint: &str) -> ReadError {
     let expected = format!("{kind} text of a graph");
     ReadError::Syntax(Problem::new(place(name, at), found, expected, hint))
 }
