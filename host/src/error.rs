@@ -323,6 +323,7 @@ pub(crate) fn system_hint(error: &sys::SysError) -> &'static str {
         Errno::NFILE => "close files elsewhere: the whole machine's table is full",
         Errno::NOMEM => "free memory, or lower max_bytes, depths or instances (`dflow plan`)",
         Errno::AGAIN => "raise the limit of processes (`ulimit -u`)",
+        Errno::FBIG => "raise the limit on file sizes (`ulimit -f`)",
         _ => "raise the limits of open files and processes (`ulimit -a`)",
     }
 }

@@ -9,6 +9,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::errno::{Errno, Result, SysError, check, check_len, retry_on_intr};
+use crate::process::file_size_limit;
 
 /// `int memfd_create(const char *name, unsigned int flags);` then `ftruncate`.
 ///
@@ -16,12 +17,14 @@ use crate::errno::{Errno, Result, SysError, check, check_len, retry_on_intr};
 /// 249 bytes, is what `/proc/<pid>/fd` shows as `/memfd:<name>`.
 ///
 /// # Errors
-/// `EINVAL`: name too long or with a zero byte; `EFBIG`: `len` too large; `EMFILE`, `ENOMEM`.
+/// `EINVAL`: name too long or with a zero byte; `EFBIG`: `len` too large, or beyond the limit on
+/// file sizes (`ulimit -f`), whose signal would end the process; `EMFILE`, `ENOMEM`.
 ///
 /// # References
 /// memfd_create(2), ftruncate(2)
 pub fn create(name: &str, len: u64) -> Result<OwnedFd> {
     let fd = create_empty(name)?;
+    within_limit("ftruncate", len)?;
     let len = i64::try_from(len).map_err(|_| SysError::new("ftruncate", Errno::FBIG))?;
     // SAFETY: `fd` is open; the call touches no memory of ours.
     check("ftruncate", unsafe { libc::ftruncate(fd.as_raw_fd(), len) })?;
@@ -80,6 +83,7 @@ pub fn is_size_sealed(fd: impl AsFd) -> Result<bool> {
 /// memfd_create(2), pwrite(2), F_ADD_SEALS(2const)
 pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<OwnedFd> {
     let fd = create_empty(name)?;
+    within_limit("pwrite", bytes.len() as u64)?;
     let mut done = 0;
     while done < bytes.len() {
         done += retry_on_intr(|| write_at(fd.as_fd(), &bytes[done..], done))?;
@@ -201,6 +205,12 @@ fn stat(fd: BorrowedFd<'_>) -> Result<libc::stat> {
     // SAFETY: `stat` is writable and of the type the call expects.
     check("fstat", unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) })?;
     Ok(stat)
+}
+
+/// `EFBIG` instead of a `SIGXFSZ` for what is larger than a file may be.
+fn within_limit(call: &'static str, len: u64) -> Result<()> {
+    let fits = file_size_limit().is_none_or(|limit| len <= limit);
+    if fits { Ok(()) } else { Err(SysError::new(call, Errno::FBIG)) }
 }
 
 fn create_empty(name: &str) -> Result<OwnedFd> {

@@ -33,6 +33,11 @@ outputs:
 
 /// Exit code and stderr of `dflow run` on this graph.
 fn run(name: &str, text: &str) -> (Option<i32>, String) {
+    run_after(name, "true", text)
+}
+
+/// As [`run`], after a command of the shell that starts it.
+fn run_after(name: &str, command: &str, text: &str) -> (Option<i32>, String) {
     let folder = std::env::temp_dir().join(format!("it-refusals-{name}-{}", std::process::id()));
     let programs = folder.join("programs");
     std::fs::create_dir_all(&programs).unwrap();
@@ -43,7 +48,9 @@ fn run(name: &str, text: &str) -> (Option<i32>, String) {
     for name in ["dflow-supervisor", "udf-executor"] {
         std::os::unix::fs::symlink("/bin/false", programs.join(name)).unwrap();
     }
-    let output = Command::new(flows::program("dflow"))
+    let output = Command::new("/bin/sh")
+        .args(["-c", &format!("{command}; exec \"$0\" \"$@\"")])
+        .arg(flows::program("dflow"))
         .args(["run".as_ref(), graph.as_os_str(), "--input".as_ref()])
         .arg(format!("in={}", input.display()))
         .env("DFLOW_BIN_DIR", &programs)
@@ -117,4 +124,14 @@ fn an_impossible_budget() {
     let old = "inputs:\n  in:";
     let new = "session: {memory: \"4096\"}\ninputs:\n  in:";
     refused("budget", old, new, &["at most 4 KiB (session `memory`)"]);
+}
+
+#[test]
+fn a_limit_on_file_sizes_below_the_group() {
+    let (exit, err) = run_after("fsize", "ulimit -f 16", &good());
+    assert_eq!(exit, Some(1), "{err}");
+    assert!(
+        err.contains("memory group") && err.contains("EFBIG") && err.contains("ulimit -f"),
+        "{err}"
+    );
 }
