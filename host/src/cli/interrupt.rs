@@ -3,6 +3,7 @@
 //! Ending at once is safe: the supervisor watches this process and leaves nothing behind. The
 //! signals are blocked and read by a thread of their own, so no wait of the others is cut short.
 
+use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sys::poll::{Events, PollFd};
@@ -51,7 +52,9 @@ fn watch(signals: &SignalFd) {
                 process::exit_immediately(i32::from(exit::INTERRUPTED));
             }
             ask();
-            eprintln!("stopping: fetching what is open; once more to end at once");
+            // Over the progress bar, without its lock: its holder may wait for stdout's reader.
+            let clear = if std::io::stderr().is_terminal() { "\r\x1b[2K" } else { "" };
+            eprintln!("{clear}stopping: fetching what is open; once more to end at once");
         }
     }
 }

@@ -15,6 +15,7 @@ use executor_rt::attach::Created;
 use executor_rt::plan::{self as wire, NodePlan, RestartWhen, SupervisorPlan, exit_kind};
 use sys::clock::MonoTime;
 use sys::pidfd::PidFd;
+use sys::poll::{Events, PollFd, poll};
 use sys::spawn::{Child, Spawn};
 use sys::{SysError, futex, memfd, socket};
 
@@ -39,6 +40,15 @@ pub struct Launched {
     pub command: OwnedFd,
     /// One a node, in plan order; kept for the tail of a failed node's log.
     pub files: Vec<Files>,
+}
+
+impl Launched {
+    /// Whether the supervisor is gone: only it has the other end of the command socket.
+    #[must_use]
+    pub fn lost_supervisor(&self) -> bool {
+        let mut fds = [PollFd::new(&self.command, Events::empty())];
+        poll(&mut fds, Some(MonoTime::ZERO)).is_ok_and(|ready| ready > 0)
+    }
 }
 
 const LOG_KEEP_BYTES: u64 = 8 << 20;
@@ -245,6 +255,10 @@ impl Start {
             self.look = now.add_ms(LOOK_MS);
             launched.keepers.find_supervisor();
             launched.keepers.warn_of_stops(&mut self.stopped);
+            if launched.lost_supervisor() {
+                // The watcher would have ended by now: it is stopped.
+                launched.keepers.end_after_death();
+            }
             let comm = sys::procfs::comm(launched.keepers.watcher().pid);
             if self.foreign.is_past(now)
                 && !begun

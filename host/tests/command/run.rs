@@ -218,32 +218,56 @@ fn a_fifo_is_read_to_its_end() {
     assert!(out.contains("fifo\tout\tuint8[9]\t9\t"), "{out}");
 }
 
-#[test]
-fn one_signal_ends_a_start_that_takes() {
-    let name = format!("starting-{}", std::process::id());
-    let folder = Folder::new(&name);
+/// A flow that never gets ready, and its supervisor's number.
+fn starting(name: &str) -> (Folder, Child, u32) {
+    let folder = Folder::new(name);
     // Its init asks for another one, for ever.
     let slow = "init-again;attrs: {again: 4000000000};init_timeout_ms: 600000";
-    let graph = folder.chain(&name, &[("one", "identity"), ("slow", slow)], &library());
+    let graph = folder.chain(name, &[("one", "identity"), ("slow", slow)], &library());
     let file = folder.file("a.bin", b"12345678");
     let mut run = command(&["run", &graph, "--input", &file]);
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let process = PidFd::open(child.id()).unwrap();
     let watchdog = sys::clock::MonoTime::now().add_ms(30_000);
     let found = loop {
-        if let Some(found) = flow(&name) {
+        if let Some(found) = flow(name) {
             break found;
         }
         assert!(sys::clock::MonoTime::now() < watchdog, "no flow");
         std::thread::yield_now();
     };
-    let supervisor = PidFd::open(found.pid).unwrap();
-    process.signal(Signal::TERM).unwrap();
+    (folder, child, found.pid)
+}
+
+#[test]
+fn one_signal_ends_a_start_that_takes() {
+    let (_folder, child, supervisor) = starting(&format!("starting-{}", std::process::id()));
+    let supervisor = PidFd::open(supervisor).unwrap();
+    PidFd::open(child.id()).unwrap().signal(Signal::TERM).unwrap();
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
     assert!(err.contains("start-up stopped") && err.contains("`slow`"), "{err}");
     assert!(supervisor.is_ready(), "the supervisor is left");
+}
+
+#[test]
+fn a_supervisor_that_dies_during_the_start_beside_a_stopped_watcher_is_noticed() {
+    let (_folder, child, supervisor) = starting(&format!("lost-{}", std::process::id()));
+    let watcher = sys::procfs::parent(supervisor).unwrap();
+    let (watcher, number) = (PidFd::open(watcher).unwrap(), watcher);
+    watcher.signal(Signal::STOP).unwrap();
+    let watchdog = sys::clock::MonoTime::now().add_ms(30_000);
+    while sys::procfs::state(number) != Some('T') {
+        assert!(sys::clock::MonoTime::now() < watchdog, "not stopped");
+        std::thread::yield_now();
+    }
+    PidFd::open(supervisor).unwrap().signal(Signal::KILL).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    let named = format!("the watcher (process {number}) is stopped: continuing it");
+    assert!(err.contains(&named) && err.contains("the supervisor ended"), "{err}");
+    assert!(watcher.is_ready(), "the watcher is left");
 }
 
 #[test]
