@@ -5,7 +5,7 @@
 //! [ kind  ][ a        ][ b      ][ c               ]
 //!  0 FREE
 //!  1 WORKER   slot       worker    slot generation
-//!  2 QUEUE    queue      lane      0
+//!  2 QUEUE    queue      lane      generation of the queue
 //!  3 CHAINED  (a,b = 24-bit entry of the head)  entry generation of the head
 //!  4 ADOPT    slot       0         slot generation that died
 //! ```
@@ -90,6 +90,8 @@ pub enum Owner {
         queue: u32,
         /// The lane.
         lane: u32,
+        /// Life of the queue: what a destroyed queue still holds is nobody's but its finder's.
+        generation: u32,
     },
     /// Part of the chain of another entry.
     Chained {
@@ -119,7 +121,7 @@ impl Owner {
         match self {
             Owner::Free => 0,
             Owner::Worker { slot, worker, generation } => pack(1, slot, worker, generation),
-            Owner::Queue { queue, lane } => pack(2, queue, lane, 0),
+            Owner::Queue { queue, lane, generation } => pack(2, queue, lane, generation),
             Owner::Chained { head, generation } => {
                 3 << 56 | (head as u64 & 0x00FF_FFFF) << 32 | generation as u64
             }
@@ -136,7 +138,7 @@ impl Owner {
         match word >> 56 {
             0 if word == 0 => Owner::Free,
             1 => Owner::Worker { slot: a, worker: b, generation: c },
-            2 if c == 0 => Owner::Queue { queue: a, lane: b },
+            2 => Owner::Queue { queue: a, lane: b, generation: c },
             3 => Owner::Chained { head: (word >> 32) as u32 & 0x00FF_FFFF, generation: c },
             4 if b == 0 => Owner::Adopt { slot: a, generation: c },
             _ => Owner::Unknown(word),
@@ -157,7 +159,7 @@ mod tests {
         let owners = [
             Owner::Free,
             Owner::Worker { slot: 63, worker: 255, generation: u32::MAX },
-            Owner::Queue { queue: 8191, lane: 31 },
+            Owner::Queue { queue: 8191, lane: 31, generation: u32::MAX },
             Owner::Chained { head: 0x00FF_FFFF, generation: 7 },
             Owner::Adopt { slot: 2, generation: 9 },
         ];

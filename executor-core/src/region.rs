@@ -277,6 +277,7 @@ mod mapped {
 
 #[cfg(loom)]
 mod modelled {
+    #![allow(clippy::std_instead_of_core, clippy::indexing_slicing, reason = "models only")]
     extern crate std;
 
     use super::{Arena, Layout, Memory, NonNull, Private, PrivatePart};

@@ -2,13 +2,15 @@
 //!
 //! Only the supervisor sweeps, one slot at a time, after the slot's process (all its threads) is
 //! gone and before a successor starts. Live peers go on meanwhile. Steps:
+//! 0. queues whose end the process began: their generation ends;
 //! 1. every worker's journal of the slot: repair or finish the one operation it names (table in
 //!    [`crate::journal`]); its block becomes *suspect*;
 //! 2. locks tagged with the slot are broken; lane tails are recomputed from the turn bits;
 //! 3. every entry tagged with the slot's workers: an input that the process had not answered is
 //!    left for the successor (ADOPT) or, without one, freed; everything else is freed, its block
 //!    suspect;
-//! 4. members of chains whose head is gone are freed;
+//! 4. members of chains whose head is gone are freed, and entries in a queue's life that is over;
+//!    then the indices of queues that the process was making or ending are free (L3);
 //! 5. suspects: a block that no live journal names gets the number of its entries as its count; the
 //!    others are looked at again after each later sweep and by [`Sweeper::recheck`].
 //!
@@ -18,14 +20,14 @@
 //! every change of the references    changes the word, so a live `copy_ref` or `free` makes the
 //! exchange fail. S3 The sweep may itself be repeated from the start: each step is idempotent.
 
-use crate::abi::control::{Entry, MAX_CHAIN};
+use crate::abi::control::{Entry, MAX_CHAIN, QueueCtl};
 use crate::group::Group;
 use crate::journal::{self, Op, Record};
 use crate::mbuf::HeadWords;
 use crate::owner::{Owner, SlotId};
 use crate::pool::{NO_BLOCK, references};
 use crate::primitive::{Ordering, fence};
-use crate::queue::{advance, distance, ring_word, turn};
+use crate::queue::{advance, distance, ring_word, state, turn};
 use crate::region::{Memory, PrivatePart};
 
 /// What becomes of inputs that the dead process had taken and not answered.
@@ -79,6 +81,8 @@ impl<'g, 's> Sweeper<'g, 's> {
     pub fn sweep(&mut self, slot: SlotId, inputs: Inputs) -> Swept {
         let mut swept = Swept::default();
         let Some(part) = self.memory.private(slot.0) else { return swept };
+        // Before the locks are broken: a dequeue looks at the generation under the lock.
+        self.end_lives(slot);
         for journal in part.journals {
             if let Some(record) = journal::read(journal) {
                 self.repair(slot, &part, &record, &mut swept);
@@ -89,8 +93,70 @@ impl<'g, 's> Sweeper<'g, 's> {
         self.recompute_tails(slot);
         self.free_tagged(slot, &part, inputs, &mut swept);
         self.free_orphans(slot, &mut swept);
+        self.free_stranded(slot, &mut swept);
+        self.free_indices(slot, &mut swept);
         self.recheck(&mut swept);
         swept
+    }
+
+    /// Queues that the dead process was making or ending, with their state.
+    fn unfinished(&self, slot: SlotId) -> impl Iterator<Item = (u32, &'g QueueCtl, u32)> + use<'g> {
+        (0u32..).zip(self.memory.queues).filter_map(move |(index, ctl)| {
+            let word = ctl.state.load(Ordering::Acquire);
+            (state::slot(word) == Some(slot.0)).then_some((index, ctl, word))
+        })
+    }
+
+    /// The process may have died before it ended the generation; a second end does no harm.
+    fn end_lives(&self, slot: SlotId) {
+        for (index, ctl, word) in self.unfinished(slot) {
+            if state::kind(word) == state::DESTROYED {
+                self.memory.end_life(ctl, index);
+            }
+        }
+    }
+
+    /// Last, so that a repeated sweep does it all again (S3).
+    fn free_indices(&self, slot: SlotId, swept: &mut Swept) {
+        for (_, ctl, word) in self.unfinished(slot) {
+            ctl.state.swap(state::FREE, Ordering::AcqRel);
+            if state::kind(word) == state::DESTROYED {
+                swept.finished += 1;
+            } else {
+                swept.undone += 1;
+            }
+        }
+    }
+
+    /// Entries in a queue's life that is over: the drain did not see them, and whoever would take
+    /// them back is dead. A live drain or producer may be at it: who exchanges the word has it.
+    fn free_stranded(&mut self, slot: SlotId, swept: &mut Swept) {
+        for (index, entry) in (0u32..).zip(self.memory.entries) {
+            let word = entry.owner.load(Ordering::Acquire);
+            let Owner::Queue { queue, generation, .. } = Owner::from_word(word) else { continue };
+            let life = self.memory.queues.get(queue as usize);
+            let life = life.map(|ctl| ctl.generation.load(Ordering::Acquire));
+            if life != Some(generation) {
+                self.release_if(slot, (index, entry), word, swept);
+            }
+        }
+    }
+
+    /// Frees an entry unless its owner word changed meanwhile: a live peer may have it, and the
+    /// entry begun another life (S1).
+    fn release_if(
+        &mut self,
+        slot: SlotId,
+        (index, entry): (u32, &Entry),
+        word: u64,
+        swept: &mut Swept,
+    ) {
+        // Tagged as the dead's: a repeated sweep finds it (S3).
+        let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 }.word();
+        let taken = entry.owner.compare_exchange(word, dead, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() {
+            self.release(index, entry, swept);
+        }
     }
 
     fn suspect(&mut self, block: u32) {
@@ -181,6 +247,12 @@ impl<'g, 's> Sweeper<'g, 's> {
         let Some((lane, ring)) = place.and_then(|(_, p)| memory.lane_parts(p, depth)) else {
             return;
         };
+        let life = ctl.generation.load(Ordering::Acquire);
+        if lane.generation.load(Ordering::Acquire) != life {
+            // The queue is gone: its entries are freed where they are found.
+            swept.undone += 1;
+            return;
+        }
         let at = record.position % depth;
         let found = ring.get(at as usize).map_or(0, |word| word.load(Ordering::Acquire));
         // The generation part is compared too, but the entry may have lived on since: take it from
@@ -196,11 +268,11 @@ impl<'g, 's> Sweeper<'g, 's> {
             }
             swept.finished += 1;
         } else {
-            let queued = Owner::Queue { queue: record.queue, lane: record.lane }.word();
-            if entry.owner.load(Ordering::Acquire) == queued {
-                let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 };
-                entry.owner.store(dead.word(), Ordering::Release);
-            }
+            let queued =
+                Owner::Queue { queue: record.queue, lane: record.lane, generation: life }.word();
+            let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 }.word();
+            // A live peer may end the queue right now, and find the entry by an older ring word.
+            let _ = entry.owner.compare_exchange(queued, dead, Ordering::AcqRel, Ordering::Relaxed);
             swept.undone += 1;
         }
     }
@@ -212,12 +284,21 @@ impl<'g, 's> Sweeper<'g, 's> {
         else {
             return;
         };
+        let ending = ctl.state.load(Ordering::Acquire);
+        if state::kind(ending) == state::DESTROYED && state::slot(ending) == Some(slot.0) {
+            // Taken by the drain of an ended queue: no input, whatever an earlier mark says.
+            if is_worker_of(entry, slot) {
+                entry.set_marks(entry.marks().with_port(None));
+            }
+            swept.finished += 1;
+            return;
+        }
         let Some(depth) = ctl.sound_depth() else { return };
         let generation = ctl.generation.load(Ordering::Acquire);
         let Some(cell) = memory.head_cell(ctl, record.lane) else { return };
         if cell.load(generation, depth) == record.position {
             if is_worker_of(entry, slot) {
-                let queued = Owner::Queue { queue: record.queue, lane: record.lane };
+                let queued = Owner::Queue { queue: record.queue, lane: record.lane, generation };
                 entry.owner.store(queued.word(), Ordering::Release);
             }
             swept.undone += 1;
@@ -319,16 +400,8 @@ impl<'g, 's> Sweeper<'g, 's> {
                     || head_entry.generation.load(Ordering::Acquire) != generation
                     || (left && self.links(head).all(|member| member != index))
             });
-            // A live peer may have freed this very chain meanwhile, and the entry begun another
-            // life: only who still finds the same word has it (S1).
-            let dead = Owner::Worker { slot: slot.0, worker: 0, generation: 0 }.word();
-            if orphan
-                && entry
-                    .owner
-                    .compare_exchange(word, dead, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            {
-                self.release(index, entry, swept);
+            if orphan {
+                self.release_if(slot, (index, entry), word, swept);
             }
         }
     }

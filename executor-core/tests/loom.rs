@@ -15,6 +15,8 @@ mod kill;
 mod kill_pool;
 #[path = "loom/kill_queue.rs"]
 mod kill_queue;
+#[path = "loom/life.rs"]
+mod life;
 #[path = "loom/pool.rs"]
 mod pool;
 #[path = "loom/ring.rs"]

@@ -41,6 +41,8 @@ pub const MAX_QUEUES: u32 = 8192;
 pub const MAX_CHAIN: u32 = 128;
 /// Bytes of a queue name without the NUL.
 pub const QUEUE_NAME_MAX: usize = 127;
+/// Words of a queue name. Models have one: names of up to seven bytes.
+pub const NAME_WORDS: usize = if cfg!(loom) { 1 } else { 16 };
 /// Bytes of a group name without the NUL.
 pub const GROUP_NAME_MAX: usize = 31;
 
@@ -184,7 +186,7 @@ words! {
     /// One queue.
     #[repr(C, align(64))]
     QueueCtl {
-        /// 0 free, 1 active, 2 destroyed and not yet drained.
+        /// 0 free, 1 active; else who is making or ending the queue, see `crate::queue::state`.
         state: AtomicU32,
         /// 8192 x lives of this index + index: no two queues of a group ever share one.
         generation: AtomicU32,
@@ -209,7 +211,7 @@ words! {
         /// Messages dropped by overwrite or reset.
         drops: AtomicU64,
         /// Name, NUL-terminated.
-        name: [AtomicU64; 16],
+        name: [AtomicU64; NAME_WORDS],
         /// Slots that may manage.
         manage: AtomicU64,
         /// Slots that may dequeue.

@@ -76,6 +76,8 @@ impl<'g> Consumer<'g> {
         let ctl = worker.memory.queues.get(id.0 as usize).ok_or(QueueError::Invalid)?;
         let locked = ctl.queue_flags().intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE);
         let mine = locked || ctl.consumer.load(Ordering::Acquire) == worker.slot;
+        // Before the state: a queue that is destroyed from here on has another generation.
+        let generation = ctl.generation.load(Ordering::Acquire);
         if ctl.state.load(Ordering::Acquire) != state::ACTIVE
             || !ctl.rights(worker.slot()).contains(Rights::READ)
             || !mine
@@ -83,7 +85,6 @@ impl<'g> Consumer<'g> {
             return Err(QueueError::NotPermitted);
         }
         let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
-        let generation = ctl.generation.load(Ordering::Acquire);
         let mut end = Consumer {
             id,
             ctl,
@@ -102,6 +103,11 @@ impl<'g> Consumer<'g> {
     #[must_use]
     pub fn id(&self) -> QueueId {
         self.id
+    }
+
+    /// Life of the queue that this end was opened for.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// Bit of this queue in the consumer's ready set.
@@ -125,7 +131,7 @@ impl<'g> Consumer<'g> {
                 }
                 let head = cell.load(self.generation, self.depth);
                 let producer = place.slot;
-                let place = Place::new(self.id, index, cell.head);
+                let place = Place::new(self.id, self.generation, index, cell.head);
                 let lane = Lane { ctl, ring, cell, place, head, producer, live: false };
                 if self.lanes.push(lane).is_err() {
                     break;
@@ -171,13 +177,13 @@ impl<'g> Consumer<'g> {
         in_turn.filter_map(|(at, lane)| Some((at, lane.look(depth)?))).next()
     }
 
-    /// True when a dequeue would find a message now: one load a lane.
+    /// True when a dequeue would not find the queue empty now: one load a lane.
     #[inline]
     pub fn has_message(&mut self, memory: &Memory<'g>) -> bool {
         if !self.knows_all_lanes() {
             self.refresh(memory);
         }
-        let Some((_, word)) = self.front() else { return false };
+        let Some((_, word)) = self.front() else { return self.is_gone() };
         let (entry, block, _) = ring_parts(word);
         memory.prefetch_message(entry, block, false);
         true
@@ -222,19 +228,27 @@ impl<'g> Consumer<'g> {
         worker: &mut Worker<'g>,
         mark: (Option<u32>, u64),
     ) -> Result<(Mbuf, WakeSet), DequeueError> {
-        // A destroyed queue has another generation.
-        if self.ctl.generation.load(Ordering::Relaxed) != self.generation {
+        if self.is_gone() {
             return Err(DequeueError::NotPermitted);
         }
         if self.locked {
             if !try_lock(&self.ctl.lock, worker.tag) {
                 return Err(DequeueError::Busy);
             }
-            let result = self.dequeue_now(worker, mark);
+            // It may have been destroyed before the lock was ours.
+            let gone = self.is_gone();
+            let result =
+                if gone { Err(DequeueError::NotPermitted) } else { self.dequeue_now(worker, mark) };
             unlock(&self.ctl.lock);
             return result;
         }
         self.dequeue_now(worker, mark)
+    }
+
+    /// The queue was destroyed: it has another generation.
+    #[inline]
+    fn is_gone(&self) -> bool {
+        self.ctl.generation.load(Ordering::Relaxed) != self.generation
     }
 
     #[inline(always)]
@@ -284,9 +298,7 @@ impl<'g> Consumer<'g> {
     /// # Errors
     /// [`DequeueError::Empty`], or `NotPermitted` when the queue is gone.
     pub fn peek(&mut self, memory: &Memory<'g>) -> Result<Peeked, DequeueError> {
-        if self.ctl.generation.load(Ordering::Relaxed) != self.generation
-            || self.ctl.state.load(Ordering::Relaxed) != state::ACTIVE
-        {
+        if self.is_gone() || self.ctl.state.load(Ordering::Relaxed) != state::ACTIVE {
             return Err(DequeueError::NotPermitted);
         }
         if !self.has_message(memory) {

@@ -1,10 +1,11 @@
-//! Creating, granting, finding, querying, resetting and destroying queues: the cold half.
+//! Granting, querying and resetting queues: the cold half; see [`super::life`] for the rest.
 //!
 //! A lane is placed in its producer's private part by whoever grants; the placing is guarded by the
-//! producer's `lane_lock` (owner-tagged, broken by a sweep). The words of a lane are only ever
+//! producer's and the consumer's `lane_lock` (owner-tagged, broken by a sweep), which a grant holds
+//! from its look at the queue to the last right: the queue can't end in between. The words of a lane are only ever
 //! written by their own slot, which zeroes them when the queue's generation changed (Q1).
 
-use crate::abi::control::{LANES_MAX, MAX_QUEUES, QUEUE_NAME_MAX, QueueCtl, WAITERS};
+use crate::abi::control::{LANES_MAX, QueueCtl};
 use crate::error::QueueError;
 use crate::owner::{QueueId, SlotId};
 use crate::pool::Worker;
@@ -12,23 +13,6 @@ use crate::primitive::{AtomicU64, Ordering, kill_point};
 use crate::queue::{LanePlace, QueueFlags, Rights, distance, state, try_lock, unlock};
 use crate::region::Memory;
 use crate::wake::WakeSet;
-
-/// A queue to create.
-#[derive(Clone, Copy, Debug)]
-pub struct QueueConfig<'a> {
-    /// 1..=127 bytes, unique in the group.
-    pub name: &'a str,
-    /// Most messages of each lane, 2..=2^20.
-    pub depth: u32,
-    /// Kind.
-    pub flags: QueueFlags,
-    /// Slot of the consumer.
-    pub consumer: SlotId,
-    /// Waiter of the consumer that producers ring, 0..4.
-    pub consumer_waiter: u32,
-    /// Bit in that waiter's ready set, 0..64.
-    pub ready_bit: u32,
-}
 
 /// What a query tells (device-runtime §2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,113 +60,8 @@ impl QueueInfo {
     pub const FULL: u32 = 2;
 }
 
-fn name_words(name: &str) -> [u64; 16] {
-    let mut words = [0u64; 16];
-    for (index, byte) in name.bytes().enumerate() {
-        if let Some(word) = words.get_mut(index / 8) {
-            *word |= u64::from(byte) << (8 * (index % 8));
-        }
-    }
-    words
-}
-
-impl QueueCtl {
-    /// Begins the next life of this index. The index is part of the number: a lane or head cell
-    /// that goes from one queue to another never finds its old generation there (Q1). Only who
-    /// made the state CREATING or DESTROYED calls it.
-    fn next_generation(&self, index: u32) {
-        const LIFE: u32 = MAX_QUEUES;
-        let life =
-            (self.generation.load(Ordering::Acquire) / LIFE).wrapping_add(1) % (u32::MAX / LIFE);
-        self.generation.store(life.max(1) * LIFE + index % LIFE, Ordering::Release);
-    }
-
-    fn has_name(&self, words: &[u64; 16]) -> bool {
-        self.name.iter().zip(words).all(|(a, b)| a.load(Ordering::Relaxed) == *b)
-    }
-
-    /// The name's bytes, without NUL.
-    #[must_use]
-    pub fn name_bytes(&self) -> heapless::Vec<u8, 128> {
-        let bytes = self.name.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes());
-        bytes.take_while(|b| *b != 0).collect()
-    }
-}
-
 impl<'g> Memory<'g> {
-    /// Creates a queue. The creating slot gets all rights; the consumer gets READ.
-    ///
-    /// # Errors
-    /// [`QueueError::Invalid`] for depth, name or slot out of range, `Exists` for a name in use,
-    /// `OverLimit` when every queue of the group is used.
-    pub fn create_queue(
-        &self,
-        worker: &Worker<'g>,
-        config: &QueueConfig<'_>,
-    ) -> Result<QueueId, QueueError> {
-        let named =
-            (1..=QUEUE_NAME_MAX).contains(&config.name.len()) && !config.name.contains('\0');
-        if !named
-            || !(2..=1 << 20).contains(&config.depth)
-            || config.consumer.0 >= self.layout.counts.slots
-            || config.consumer_waiter >= WAITERS
-            || config.ready_bit > 63
-        {
-            return Err(QueueError::Invalid);
-        }
-        if self.find_queue(config.name).is_some() {
-            return Err(QueueError::Exists);
-        }
-        let free = (0u32..).zip(self.queues).find(|(_, ctl)| {
-            ctl.state
-                .compare_exchange(state::FREE, state::CREATING, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-        });
-        let (index, ctl) = free.ok_or(QueueError::OverLimit)?;
-        self.write_queue(ctl, index, worker.slot(), config);
-        Ok(QueueId(index))
-    }
-
-    fn write_queue(&self, ctl: &QueueCtl, index: u32, creator: SlotId, config: &QueueConfig<'_>) {
-        ctl.next_generation(index);
-        ctl.depth.store(config.depth, Ordering::Relaxed);
-        let mut flags = config.flags;
-        if flags.contains(QueueFlags::OVERWRITE) {
-            flags |= QueueFlags::SHARED;
-        }
-        ctl.flags.store(flags.bits(), Ordering::Relaxed);
-        ctl.consumer.store(config.consumer.0, Ordering::Relaxed);
-        ctl.consumer_waiter.store(config.consumer_waiter, Ordering::Relaxed);
-        ctl.ready_bit.store(config.ready_bit, Ordering::Relaxed);
-        ctl.lane_count.store(0, Ordering::Relaxed);
-        for word in [&ctl.lock, &ctl.full_waiting, &ctl.faults, &ctl.drops, &ctl.drop_first] {
-            word.store(0, Ordering::Relaxed);
-        }
-        for (word, value) in ctl.name.iter().zip(name_words(config.name)) {
-            word.store(value, Ordering::Relaxed);
-        }
-        for (lane, head) in ctl.lanes.iter().zip(&ctl.shared_heads) {
-            lane.store(0, Ordering::Relaxed);
-            head.store(0, Ordering::Relaxed);
-        }
-        let creator = 1u64 << creator.0;
-        ctl.manage.store(creator, Ordering::Relaxed);
-        ctl.read.store(1u64 << config.consumer.0 | creator, Ordering::Relaxed);
-        ctl.write.store(0, Ordering::Relaxed);
-        ctl.state.store(state::ACTIVE, Ordering::Release);
-    }
-
-    /// The active queue of that name.
-    #[must_use]
-    pub fn find_queue(&self, name: &str) -> Option<QueueId> {
-        let words = name_words(name);
-        let found = (0u32..).zip(self.queues).find(|(_, ctl)| {
-            ctl.state.load(Ordering::Acquire) == state::ACTIVE && ctl.has_name(&words)
-        });
-        found.filter(|_| name.len() <= QUEUE_NAME_MAX).map(|(index, _)| QueueId(index))
-    }
-
-    fn active(&self, id: QueueId) -> Result<&'g QueueCtl, QueueError> {
+    pub(super) fn active(&self, id: QueueId) -> Result<&'g QueueCtl, QueueError> {
         let ctl = self.queues.get(id.0 as usize).ok_or(QueueError::Invalid)?;
         if ctl.state.load(Ordering::Acquire) == state::ACTIVE {
             Ok(ctl)
@@ -205,14 +84,45 @@ impl<'g> Memory<'g> {
         rights: Rights,
     ) -> Result<(), QueueError> {
         let ctl = self.active(id)?;
-        if !ctl.rights(worker.slot()).contains(Rights::MANAGE) {
-            return Err(QueueError::NotPermitted);
-        }
         if to.0 >= self.layout.counts.slots {
             return Err(QueueError::Invalid);
         }
+        let consumer = ctl.consumer.load(Ordering::Acquire);
+        let locks = [to.0.min(consumer), to.0.max(consumer)];
+        let mut held = heapless::Vec::<&AtomicU64, 2>::new();
+        for (at, slot) in locks.into_iter().enumerate() {
+            if at == 1 && locks[0] == slot {
+                continue;
+            }
+            let shared = self.slot_shared.get(slot as usize);
+            if !shared.is_some_and(|shared| try_lock(&shared.lane_lock, worker.tag)) {
+                held.iter().for_each(|lock| unlock(lock));
+                return Err(shared.map_or(QueueError::Invalid, |_| QueueError::Busy));
+            }
+            let _ = shared.map(|shared| held.push(&shared.lane_lock));
+        }
+        // Another queue may have this index since.
+        let result = match self.active(id) {
+            Ok(_) if ctl.consumer.load(Ordering::Acquire) != consumer => Err(QueueError::Busy),
+            Ok(_) if !ctl.rights(worker.slot()).contains(Rights::MANAGE) => {
+                Err(QueueError::NotPermitted)
+            }
+            Ok(_) => self.grant_locked(ctl, to, consumer, rights),
+            Err(error) => Err(error),
+        };
+        held.iter().for_each(|lock| unlock(lock));
+        result
+    }
+
+    fn grant_locked(
+        &self,
+        ctl: &'g QueueCtl,
+        to: SlotId,
+        consumer: u32,
+        rights: Rights,
+    ) -> Result<(), QueueError> {
         if rights.contains(Rights::WRITE) && !ctl.lane_places().any(|(_, p)| p.slot == to.0) {
-            self.place_lane(worker, ctl, to)?;
+            self.place_lane_locked(ctl, to, consumer)?;
         }
         let bit = 1u64 << to.0;
         for (set, right) in
@@ -223,31 +133,6 @@ impl<'g> Memory<'g> {
             }
         }
         Ok(())
-    }
-
-    fn place_lane(
-        &self,
-        worker: &Worker<'g>,
-        ctl: &'g QueueCtl,
-        to: SlotId,
-    ) -> Result<(), QueueError> {
-        let consumer = ctl.consumer.load(Ordering::Acquire);
-        let locks = [to.0.min(consumer), to.0.max(consumer)];
-        let mut held = heapless::Vec::<&AtomicU64, 2>::new();
-        for (at, slot) in locks.into_iter().enumerate() {
-            if at == 1 && locks[0] == slot {
-                continue;
-            }
-            let shared = self.slot_shared.get(slot as usize).ok_or(QueueError::Invalid)?;
-            if !try_lock(&shared.lane_lock, worker.tag) {
-                held.iter().for_each(|lock| unlock(lock));
-                return Err(QueueError::Busy);
-            }
-            let _ = held.push(&shared.lane_lock);
-        }
-        let result = self.place_lane_locked(ctl, to, consumer);
-        held.iter().for_each(|lock| unlock(lock));
-        result
     }
 
     fn place_lane_locked(
@@ -416,26 +301,5 @@ impl<'g> Memory<'g> {
                 Err(_) => return Ok(wakes),
             }
         }
-    }
-
-    /// Destroys the queue; queued mbufs are freed. Handles of all processes report NotPermitted
-    /// from now on.
-    ///
-    /// # Errors
-    /// As [`Memory::reset_queue`].
-    pub fn destroy_queue(
-        &self,
-        worker: &mut Worker<'g>,
-        mut consumer: super::Consumer<'g>,
-    ) -> Result<WakeSet, QueueError> {
-        let mut wakes = self.reset_queue(worker, &mut consumer)?;
-        let ctl = self.active(consumer.id())?;
-        ctl.write.store(0, Ordering::Release);
-        // An enqueue that was past its check lands before the state changes or is drained here.
-        wakes.merge(self.reset_queue(worker, &mut consumer)?);
-        ctl.state.store(state::DESTROYED, Ordering::Release);
-        ctl.next_generation(consumer.id().0);
-        ctl.state.store(state::FREE, Ordering::Release);
-        Ok(wakes)
     }
 }

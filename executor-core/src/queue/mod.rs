@@ -18,6 +18,7 @@
 //! depth once, at open.
 
 pub mod consumer;
+pub mod life;
 pub mod manage;
 pub mod producer;
 
@@ -28,7 +29,8 @@ use crate::owner::SlotId;
 use crate::primitive::{AtomicU64, Ordering, kill_point};
 
 pub use consumer::{Consumer, Peeked};
-pub use manage::{LaneInfo, QueueConfig, QueueInfo};
+pub use life::QueueConfig;
+pub use manage::{LaneInfo, QueueInfo};
 pub use producer::{Producer, Rejected};
 
 bitflags! {
@@ -58,11 +60,38 @@ bitflags! {
 }
 
 /// Life of a queue index.
+///
+/// ```text
+/// 31 low bits of the life 16 | 15 slot that makes or ends it 8 | 7 kind 0
+/// ```
+/// FREE and ACTIVE have no slot and no life: those are the words 0 and 1.
 pub(crate) mod state {
     pub(crate) const FREE: u32 = 0;
     pub(crate) const ACTIVE: u32 = 1;
+    /// Being drained by the slot.
     pub(crate) const DESTROYED: u32 = 2;
+    /// Its words are being written by the slot.
     pub(crate) const CREATING: u32 = 3;
+    /// Has its words; the slot looks whether anybody else has the name.
+    pub(crate) const NAMED: u32 = 4;
+    /// Was NAMED; somebody else won the name.
+    pub(crate) const LOST: u32 = 5;
+
+    pub(crate) const fn word(kind: u32, slot: u32, life: u32) -> u32 {
+        kind | (slot & 0xFF) << 8 | (life & 0xFFFF) << 16
+    }
+
+    pub(crate) const fn kind(word: u32) -> u32 {
+        word & 0xFF
+    }
+
+    /// The slot that has to bring the index out of this state.
+    pub(crate) const fn slot(word: u32) -> Option<u32> {
+        match kind(word) {
+            DESTROYED..=LOST => Some(word >> 8 & 0xFF),
+            _ => None,
+        }
+    }
 }
 
 /// Where a lane's producer end lies. A claim when read from the queue; checked at open.

@@ -6,6 +6,7 @@
 //! | owner := queue | not in the ring | sweep: entry back to the worker, then tag scan |
 //! | ring word (**commit**) | message queued, tail one short | sweep: tail := position + 1 |
 //! | tail | queued, journal open | sweep: ring word present, nothing to do |
+//! | journal closed, queue destroyed meanwhile | drained or stranded | sweep: stranded ones freed |
 //! | ready bit, unpark | peer may sleep on | sweep wakes everybody (wake W3) |
 
 use crate::abi::control::{LaneCtl, QueueCtl, WAITERS, WaiterCtl};
@@ -107,6 +108,7 @@ impl<'g> Memory<'g> {
 impl<'g> Producer<'g> {
     /// Opens the lane of the worker's slot in queue `id`. A restarted process continues where its
     /// predecessor stopped. `out` is this end's destination number, noted for sweeps (0..=254).
+    /// The process has no enqueue under way on an older end: the ring may be the same memory.
     ///
     /// # Errors
     /// [`QueueError::NotPermitted`] without a write grant, [`QueueError::Invalid`] for words out of
@@ -114,6 +116,8 @@ impl<'g> Producer<'g> {
     pub fn open(worker: &Worker<'g>, id: QueueId, out: Option<u32>) -> Result<Self, QueueError> {
         let memory = &worker.memory;
         let ctl = memory.queues.get(id.0 as usize).ok_or(QueueError::Invalid)?;
+        // Before the state: a queue that is destroyed from here on has another generation.
+        let generation = ctl.generation.load(Ordering::Acquire);
         if ctl.state.load(Ordering::Acquire) != state::ACTIVE
             || !ctl.rights(worker.slot()).contains(Rights::WRITE)
         {
@@ -123,7 +127,6 @@ impl<'g> Producer<'g> {
         let (lane_index, place) = found.ok_or(QueueError::NotPermitted)?;
         let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
         let (lane, ring) = memory.lane_parts(place, depth).ok_or(QueueError::Invalid)?;
-        let generation = ctl.generation.load(Ordering::Acquire);
         if lane.generation.load(Ordering::Relaxed) != generation {
             for word in ring {
                 word.store(0, Ordering::Relaxed);
@@ -139,6 +142,7 @@ impl<'g> Producer<'g> {
         }
         let heads = memory.head_cell(ctl, lane_index).ok_or(QueueError::Invalid)?;
         let consumer = ctl.consumer.load(Ordering::Acquire);
+        #[cfg_attr(loom, allow(clippy::unnecessary_min_or_max, reason = "models have one"))]
         let index = ctl.consumer_waiter.load(Ordering::Relaxed).min(WAITERS - 1);
         let consumer = WaiterId(consumer.saturating_mul(WAITERS).saturating_add(index));
         let tail = lane.tail.load(Ordering::Relaxed);
@@ -159,7 +163,7 @@ impl<'g> Producer<'g> {
             flags: ctl.queue_flags(),
             many: ctl.queue_flags().intersects(QueueFlags::SHARED | QueueFlags::OVERWRITE),
             committed: out.and_then(|n| 1u64.checked_shl(n)).unwrap_or(0),
-            owner: Owner::Queue { queue: id.0, lane: lane_index }.word(),
+            owner: Owner::Queue { queue: id.0, lane: lane_index, generation }.word(),
             action: journal::action(Op::Enqueue, out.map_or(0, |n| (n + 1).min(255))),
             detail: journal::place(id.0, lane_index),
         })
@@ -183,10 +187,16 @@ impl<'g> Producer<'g> {
         self.len() == 0
     }
 
-    /// True when an enqueue would find room now.
+    /// True when an enqueue would not find the queue full now.
     #[inline]
     pub fn has_room(&mut self) -> bool {
-        self.room != 0 || self.looks_again()
+        self.room != 0 || self.looks_again() || self.is_gone()
+    }
+
+    /// The queue was destroyed: it has another generation.
+    #[inline]
+    fn is_gone(&self) -> bool {
+        self.ctl.generation.load(Ordering::Relaxed) != self.generation
     }
 
     /// True when a message without room takes the place of the oldest.
@@ -229,8 +239,7 @@ impl<'g> Producer<'g> {
     /// [`Rejected`] gives the mbuf back: full, destroyed, or locked by another process.
     #[inline(always)]
     pub fn enqueue(&mut self, worker: &mut Worker<'g>, mbuf: Mbuf) -> Result<WakeSet, Rejected> {
-        // A destroyed queue has another generation.
-        if self.ctl.generation.load(Ordering::Relaxed) != self.generation {
+        if self.is_gone() {
             return Err(Rejected { mbuf, reason: EnqueueError::NotPermitted });
         }
         let mut wakes = WakeSet::NONE;
@@ -271,15 +280,49 @@ impl<'g> Producer<'g> {
         if room == 0 {
             self.looks_again();
         }
+        // SYNC: SeqCst fence, pairs with `wake::recheck` (the ring word before `ready` and
+        // `parked`) and with `Memory::destroy_queue`: the drain sees the ring word, or we see that
+        // the queue is gone.
+        fence(Ordering::SeqCst);
+        if self.is_gone() {
+            return self.withdraw(worker, mbuf, wakes);
+        }
         self.wake_consumer(&worker.memory, &mut wakes);
+        Ok(wakes)
+    }
+
+    /// The queue was destroyed while the message went in. Its owner word tells who has it: the
+    /// drain (then it was dropped with the queue), or nobody, and we take it back.
+    #[cold]
+    fn withdraw(
+        &mut self,
+        worker: &mut Worker<'g>,
+        mbuf: Mbuf,
+        mut wakes: WakeSet,
+    ) -> Result<WakeSet, Rejected> {
+        let entry = worker.memory.entries.get(mbuf.entry() as usize);
+        let taken = entry.is_some_and(|entry| {
+            let owner = &entry.owner;
+            owner
+                .compare_exchange(self.owner, worker.tag, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        });
+        kill_point!("withdraw: owner");
+        if !taken {
+            return Ok(wakes);
+        }
+        if wakes.is_empty() {
+            let committed = &worker.private.ctl.committed;
+            committed.store(committed.load(Ordering::Relaxed) & !self.committed, Ordering::Release);
+            return Err(Rejected { mbuf, reason: EnqueueError::NotPermitted });
+        }
+        // A rejection carries no wakes: this one came just before the end and was dropped by it.
+        wakes.merge(worker.free(mbuf));
         Ok(wakes)
     }
 
     #[inline(always)]
     fn wake_consumer(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
-        // SYNC: SeqCst fence, pairs with `wake::recheck`: the ring word before `ready` and
-        // `parked`.
-        fence(Ordering::SeqCst);
         if self.many {
             self.wake_readers(memory, wakes);
         } else if let Some(waiter) = self.waiter
@@ -311,6 +354,7 @@ impl<'g> Producer<'g> {
     #[cold]
     fn wake_readers(&self, memory: &Memory<'g>, wakes: &mut WakeSet) {
         let mut readers = self.ctl.read.load(Ordering::Acquire);
+        #[cfg_attr(loom, allow(clippy::modulo_one, reason = "models have one"))]
         let index = self.consumer.0 % WAITERS;
         while readers != 0 {
             let slot = readers.trailing_zeros();
@@ -341,11 +385,15 @@ impl<'g> Producer<'g> {
         if !try_lock(&self.ctl.lock, worker.tag) {
             return Err(EnqueueError::Busy);
         }
+        if self.is_gone() {
+            unlock(&self.ctl.lock);
+            return Err(EnqueueError::NotPermitted);
+        }
         let head = self.heads.load(self.generation, self.depth);
         if distance(head, self.tail, self.depth) >= self.depth {
             let at = if head < self.depth { head } else { head - self.depth };
             let word = self.ring.get(at as usize).map_or(0, |w| w.load(Ordering::Acquire));
-            let place = Place::new(self.id, self.lane_index, self.heads.head);
+            let place = Place::new(self.id, self.generation, self.lane_index, self.heads.head);
             let taken = take(worker, &place, word, head, self.depth, (None, 0));
             if let Some(mbuf) = taken {
                 let info = worker.of(&mbuf).msg_info();
@@ -380,8 +428,8 @@ pub(crate) struct Place<'g> {
 }
 
 impl<'g> Place<'g> {
-    pub(crate) fn new(queue: QueueId, lane: u32, cell: &'g AtomicU32) -> Self {
-        let owner = Owner::Queue { queue: queue.0, lane }.word();
+    pub(crate) fn new(queue: QueueId, generation: u32, lane: u32, cell: &'g AtomicU32) -> Self {
+        let owner = Owner::Queue { queue: queue.0, lane, generation }.word();
         Place { owner, detail: journal::place(queue.0, lane), cell }
     }
 }

@@ -78,15 +78,26 @@ pub(crate) fn exhaust(scene: Scene) {
 
 /// As [`exhaust`]; `sabotage` runs before the sweep (for the canary).
 pub(crate) fn exhaust_with(scene: Scene, sabotage: fn(&Group<'static>)) {
+    exhaust_points(scene.name, scene.bound, move |nth| play(scene, nth, sabotage));
+}
+
+/// Runs `play` for n = 0.. until no schedule's victim vanishes at its n-th kill point; prints what
+/// was covered.
+pub(crate) fn exhaust_points(
+    name: &str,
+    bound: usize,
+    play: impl Fn(u32) -> Option<&'static str> + Clone + Send + Sync + 'static,
+) {
     let start = Instant::now();
     let names = Arc::new(Mutex::new(BTreeSet::new()));
+    let bound = bound + usize::from(full());
     let (mut points, mut runs) = (0, 0);
     for nth in 0.. {
         let (seen, fired) = (names.clone(), Arc::new(Mutex::new(false)));
         let reached = fired.clone();
-        let bound = scene.bound + usize::from(full());
+        let play = play.clone();
         runs += explore_to(bound, move || {
-            if let Some(name) = play(scene, nth, sabotage) {
+            if let Some(name) = play(nth) {
                 *reached.lock().unwrap() = true;
                 seen.lock().unwrap().insert(name);
             }
@@ -97,24 +108,27 @@ pub(crate) fn exhaust_with(scene: Scene, sabotage: fn(&Group<'static>)) {
         points += 1;
     }
     println!(
-        "kill {}: {points} points, {runs} schedules (bound {}), {:.1} s: {:?}",
-        scene.name,
-        scene.bound + usize::from(full()),
+        "kill {name}: {points} points, {runs} schedules (bound {bound}), {:.1} s: {:?}",
         start.elapsed().as_secs_f32(),
         names.lock().unwrap()
     );
 }
 
+/// Plays `act` until the victim vanishes at its n-th kill point; that point's name.
+pub(crate) fn until_death(nth: u32, act: impl FnOnce()) -> Option<&'static str> {
+    kill::arm(nth);
+    let end = catch_unwind(AssertUnwindSafe(act));
+    kill::disarm();
+    end.err().map(|cause| match cause.downcast::<Vanished>() {
+        Ok(vanished) => vanished.0,
+        Err(other) => std::panic::resume_unwind(other),
+    })
+}
+
 fn play(scene: Scene, nth: u32, sabotage: fn(&Group<'static>)) -> Option<&'static str> {
     let Stage { group, queue, mut victim, mut peer, before } = (scene.stage)();
     let dying = spawn(move || {
-        kill::arm(nth);
-        let end = catch_unwind(AssertUnwindSafe(|| (scene.victim)(&mut victim)));
-        kill::disarm();
-        let died = end.err().map(|cause| match cause.downcast::<Vanished>() {
-            Ok(vanished) => vanished.0,
-            Err(other) => std::panic::resume_unwind(other),
-        });
+        let died = until_death(nth, || (scene.victim)(&mut victim));
         (victim, died)
     });
     let living = spawn(move || {
@@ -147,7 +161,7 @@ fn play(scene: Scene, nth: u32, sabotage: fn(&Group<'static>)) -> Option<&'stati
 }
 
 /// Every entry is where its owner word says, every count is right, nothing is left locked.
-fn conserve(group: &Group<'static>, peer: &Side) {
+pub(crate) fn conserve(group: &Group<'static>, peer: &Side) {
     let memory = &group.memory;
     let mut over = vec![0u64; memory.entries.len()];
     for mbuf in inspect::held(group) {
@@ -157,8 +171,13 @@ fn conserve(group: &Group<'static>, peer: &Side) {
                 assert_eq!(slot, PEER.0, "entry {index} is held by the dead");
                 assert!(peer.held.iter().any(|m| m.entry() == index), "entry {index} is lost");
             }
-            Owner::Queue { queue, lane } => {
+            Owner::Queue { queue, lane, generation } => {
                 let ctl = &memory.queues[queue as usize];
+                assert_eq!(
+                    ctl.generation.load(Ordering::Acquire),
+                    generation,
+                    "entry {index} is stranded"
+                );
                 let (_, place) = ctl.lane_places().find(|(n, _)| *n == lane).unwrap();
                 let part = memory.private(place.slot).unwrap();
                 let words = part.ring.iter().map(|w| w.load(Ordering::Acquire) & 0x00FF_FFFF);

@@ -60,6 +60,11 @@ pub(crate) fn check(name: &str, model: impl Fn() + Send + Sync + 'static) {
 
 /// A group of three slots; `(blocks, extra entries)` each.
 pub(crate) fn group(parts: [(u32, u32); 3]) -> Group<'static> {
+    group_of(1, parts)
+}
+
+/// As [`group`], with this many queues.
+pub(crate) fn group_of(queues: u32, parts: [(u32, u32); 3]) -> Group<'static> {
     let pools = parts.map(|(block_count, _)| [PoolConfig { block_size: BLOCK, block_count }]);
     let partitions: Vec<_> = parts
         .iter()
@@ -76,7 +81,7 @@ pub(crate) fn group(parts: [(u32, u32); 3]) -> Group<'static> {
         lanes: 1,
         heads: 2,
         ring_words: DEPTH,
-        queues: 1,
+        queues,
     })
 }
 
@@ -182,6 +187,11 @@ impl Side {
     }
 }
 
+/// What to create.
+pub(crate) fn named(name: &str, consumer: SlotId, flags: QueueFlags) -> QueueConfig<'_> {
+    QueueConfig { name, depth: DEPTH, flags, consumer, consumer_waiter: 0, ready_bit: 0 }
+}
+
 /// A queue of [`DEPTH`] with these producers, made by the host.
 pub(crate) fn queue(
     group: &Group<'static>,
@@ -191,9 +201,7 @@ pub(crate) fn queue(
 ) -> QueueId {
     let host = Worker::new(group, HOST, 0, 1).unwrap();
     let memory = group.memory;
-    let config =
-        QueueConfig { name: "q", depth: DEPTH, flags, consumer, consumer_waiter: 0, ready_bit: 0 };
-    let id = memory.create_queue(&host, &config).unwrap();
+    let id = memory.create_queue(&host, &named("q", consumer, flags)).unwrap();
     for slot in producers {
         memory.grant_queue(&host, id, *slot, Rights::WRITE).unwrap();
     }

@@ -3,7 +3,7 @@
 use executor_core::abi::control::QUEUE_NAME_MAX;
 use executor_core::error::{Code, DequeueError, QueueError};
 use executor_core::owner::{QueueId, SlotId};
-use executor_core::queue::{QueueConfig, QueueFlags, QueueInfo, Rights};
+use executor_core::queue::{Consumer, QueueConfig, QueueFlags, QueueInfo, Rights};
 use executor_core::region::Memory;
 
 use super::{Exchange, Limit, QueueAttr, Refused, Result, WorkMode};
@@ -182,11 +182,9 @@ impl Exchange<'_> {
         let slots = 0..self.worker.memory.layout.counts.slots;
         let holders: Vec<SlotId> =
             slots.map(SlotId).filter(|slot| !ctl.rights(*slot).is_empty()).collect();
-        let Some(consumer) = self.ends(queue)?.consumer.take() else {
-            return Err(Refused::of(Code::INVALID_VALUE, queue));
-        };
-        let memory = self.worker.memory;
-        let wakes = memory.destroy_queue(&mut self.worker, consumer);
+        self.ends(queue)?.consumer = None;
+        let (memory, worker) = (self.worker.memory, &mut self.worker);
+        let wakes = while_busy(|| memory.destroy_queue(worker, Consumer::open(worker, queue)?));
         let wakes = wakes.map_err(|e| Refused::new(e.code(), Some(queue), text(e)))?;
         ring(&memory, wakes);
         self.close(queue);
