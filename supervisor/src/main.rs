@@ -20,6 +20,8 @@
 //! What is not here: any way to the payload of a message. The supervisor maps partitions read-only.
 #![deny(unsafe_code)]
 
+use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 mod board;
@@ -36,6 +38,8 @@ mod wake;
 mod watcher;
 
 use executor_rt::plan::WATCHER_ARGUMENT;
+use sys::clock::MonoTime;
+use sys::poll::{Events, PollFd, poll};
 
 /// Ended as asked, or with the host.
 const EXIT_ENDED: u8 = 0;
@@ -43,6 +47,16 @@ const EXIT_ENDED: u8 = 0;
 const EXIT_FAILED: u8 = 1;
 /// Plan, environment or memory group refused; nothing was started.
 const EXIT_REFUSED: u8 = 2;
+
+/// Writes a line to stderr, which is the host's. One that nobody reads any more, or that is full
+/// because its reader is stopped, costs the line and nothing else.
+fn say(text: fmt::Arguments<'_>) {
+    let stderr = std::io::stderr();
+    let mut fds = [PollFd::new(&stderr, Events::OUT)];
+    if poll(&mut fds, Some(MonoTime::ZERO)).is_ok_and(|count| count > 0) {
+        let _nowhere_to_report_it = writeln!(&stderr, "{text}");
+    }
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,7 +68,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(refused) => {
-            eprintln!("dflow-supervisor: {refused}");
+            say(format_args!("dflow-supervisor: {refused}"));
             ExitCode::from(EXIT_REFUSED)
         }
     }

@@ -144,7 +144,8 @@ impl Supervisor<'_> {
             let woken = match sources.wait(children, self.deadline(now)) {
                 Ok(woken) => woken,
                 Err(error) => {
-                    eprintln!("dflow-supervisor: {error}; ending all executors");
+                    let text = format_args!("dflow-supervisor: {error}; ending all executors");
+                    crate::say(text);
                     return EXIT_FAILED;
                 }
             };

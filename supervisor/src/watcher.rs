@@ -55,7 +55,8 @@ pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
     let event = supervisor.wait_end();
     strays::kill_all();
     if let Err(error) = asked {
-        eprintln!("dflow-watcher: {error}; ended the supervisor and all executors");
+        let text = format_args!("dflow-watcher: {error}; ended the supervisor and all executors");
+        crate::say(text);
         return Ok(EXIT_FAILED);
     }
     Ok(exit_code(event))

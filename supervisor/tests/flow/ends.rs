@@ -1,10 +1,16 @@
 //! Ends that were asked for, and starts that are refused.
 
+use std::io::{Write, pipe};
+use std::os::fd::AsFd;
+use std::path::Path;
+
 use executor_core::owner::SlotState;
 use executor_rt::plan::{exit_kind, phase};
 use sys::clock::MonoTime;
 use sys::pidfd::Event;
+use sys::poll::{Events, PollFd, poll};
 use sys::signal::Signal;
+use sys::spawn::Spawn;
 
 use crate::support::{BOTH, Flow, node, plan};
 
@@ -84,5 +90,33 @@ fn an_impossible_plan_is_refused_before_anything_starts() {
         assert_eq!(flow.gone(), Event::Exited(2));
         assert!(flow.log().contains(text), "{}", flow.log());
         assert_eq!(flow.generation(1), 0);
+    }
+}
+
+/// The host's stderr may be a pipe whose reader is gone, or stopped and the pipe full.
+#[test]
+fn nobody_has_to_read_what_a_refusal_says() {
+    let program = Path::new(env!("CARGO_BIN_EXE_dflow-supervisor"));
+    let (reader, gone) = pipe().expect("pipe");
+    drop(reader);
+    let (_reader, mut full) = pipe().expect("pipe");
+    // The pipe takes 64 KiB, and then nothing until somebody reads.
+    full.write_all(&vec![b'x'; 1 << 16]).expect("write");
+    for stderr in [gone.as_fd(), full.as_fd()] {
+        let refused = Spawn {
+            program,
+            args: &["--nonsense".to_owned()],
+            env: &[],
+            inherit: &[],
+            stdin: None,
+            stdout: None,
+            stderr: Some(stderr),
+            death_signal: Some(Signal::KILL),
+        };
+        let child = refused.spawn().expect("spawn");
+        let mut fds = [PollFd::new(&child.pidfd, Events::IN)];
+        let ended = poll(&mut fds, Some(MonoTime::now().add_ms(30_000)));
+        assert_eq!(ended, Ok(1), "it waits for a reader");
+        assert_eq!(child.pidfd.wait_end(), Ok(Event::Exited(2)));
     }
 }
