@@ -222,8 +222,10 @@ words! {
         drop_first: AtomicU64,
         /// trans_id of the last dropped message.
         drop_last: AtomicU64,
+        /// Bit n: lane n is quarantined, its words contradict each other.
+        quarantined: AtomicU64,
         /// Zero.
-        reserved: [AtomicU64; 3],
+        reserved: [AtomicU64; 2],
         /// Lane n: packed place of the producer end, see [`crate::queue::LanePlace`].
         lanes: [AtomicU64; MAX_LANES],
         /// Head cells of a queue with a shared consumer end.
@@ -486,6 +488,7 @@ mod layout_asserts {
         write = 208,
         drop_first = 216,
         drop_last = 224,
+        quarantined = 232,
         lanes = 256,
         shared_heads = 512,
         head_cells = 640

@@ -10,14 +10,16 @@
 use heapless::Vec;
 
 use crate::abi::MsgInfo;
-use crate::abi::control::{LaneCtl, MAX_LANES, QueueCtl, WAITERS};
+use crate::abi::control::{LaneCtl, MAX_LANES, QueueCtl, WAITERS, WaiterCtl};
 use crate::error::{DequeueError, QueueError};
 use crate::mbuf::{HeadWords, Mbuf};
 use crate::owner::{QueueId, WaiterId};
 use crate::pool::Worker;
 use crate::primitive::{AtomicU64, Ordering, fence, kill_point};
 use crate::queue::producer::{HeadCell, Place, take};
-use crate::queue::{QueueFlags, Rights, TURN, advance, ring_parts, state, try_lock, unlock};
+use crate::queue::{
+    QueueFlags, Rights, TURN, advance, distance, ring_parts, state, try_lock, unlock,
+};
 use crate::region::Memory;
 use crate::wake::WakeSet;
 
@@ -30,6 +32,7 @@ struct Lane<'g> {
     head: u32,
     producer: u32,
     live: bool,
+    quarantined: bool,
 }
 
 impl Lane<'_> {
@@ -41,6 +44,24 @@ impl Lane<'_> {
         // SYNC: acquire, pairs with the ring word store of `Producer::enqueue`.
         let word = self.ring.get(slot as usize)?.load(Ordering::Acquire);
         (first_lap == (word & TURN != 0) && self.live).then_some(word)
+    }
+
+    /// Messages that lie before this position by the producer's tail, which follows the ring word.
+    fn behind(&self, depth: u32) -> Option<u32> {
+        // SYNC: acquire, pairs with the tail store of `Producer::enqueue`: the ring word is seen.
+        let tail = self.ctl.tail.load(Ordering::Acquire);
+        (tail < 2 * depth).then(|| distance(self.head, tail, depth))
+    }
+
+    /// Nothing can be taken any more: the tail names a message that the ring has not, or is where
+    /// no tail can be (Q4). One short of the head is the moment before a producer stores it.
+    fn is_torn(&self, depth: u32) -> bool {
+        match self.behind(depth) {
+            Some(0) => false,
+            Some(behind) if behind <= depth => self.look(depth).is_none(),
+            Some(behind) => behind != 2 * depth - 1,
+            None => true,
+        }
     }
 }
 
@@ -64,6 +85,10 @@ pub struct Consumer<'g> {
     all_live: bool,
     lanes: Vec<Lane<'g>, MAX_LANES>,
     next: usize,
+    /// Where this process sleeps for this queue.
+    waiter: Option<&'g WaiterCtl>,
+    /// A lane was quarantined and nobody was told yet.
+    news: bool,
 }
 
 impl<'g> Consumer<'g> {
@@ -85,6 +110,8 @@ impl<'g> Consumer<'g> {
             return Err(QueueError::NotPermitted);
         }
         let depth = ctl.sound_depth().ok_or(QueueError::Invalid)?;
+        #[cfg_attr(loom, allow(clippy::unnecessary_min_or_max, reason = "models have one"))]
+        let index = ctl.consumer_waiter.load(Ordering::Relaxed).min(WAITERS - 1);
         let mut end = Consumer {
             id,
             ctl,
@@ -94,6 +121,8 @@ impl<'g> Consumer<'g> {
             all_live: false,
             lanes: Vec::new(),
             next: 0,
+            waiter: worker.memory.waiter(WaiterId(worker.slot * WAITERS + index)),
+            news: false,
         };
         end.refresh(&worker.memory);
         Ok(end)
@@ -132,18 +161,21 @@ impl<'g> Consumer<'g> {
                 let head = cell.load(self.generation, self.depth);
                 let producer = place.slot;
                 let place = Place::new(self.id, self.generation, index, cell.head);
-                let lane = Lane { ctl, ring, cell, place, head, producer, live: false };
+                let (live, quarantined) = (false, false);
+                let lane = Lane { ctl, ring, cell, place, head, producer, live, quarantined };
                 if self.lanes.push(lane).is_err() {
                     break;
                 }
             }
         }
-        for lane in &mut self.lanes {
+        for (index, lane) in (0..).zip(&mut self.lanes) {
+            lane.quarantined = self.ctl.is_quarantined(index);
             // SYNC: acquire, pairs with `Producer::open`: the ring is zeroed before it is live
             // (Q1).
-            lane.live = lane.ctl.generation.load(Ordering::Acquire) == self.generation;
+            let opened = lane.ctl.generation.load(Ordering::Acquire) == self.generation;
+            lane.live = opened && !lane.quarantined;
         }
-        self.all_live = self.lanes.iter().all(|lane| lane.live);
+        self.all_live = self.lanes.iter().all(|lane| lane.live || lane.quarantined);
     }
 
     /// The lane with the next message, in round-robin order.
@@ -183,10 +215,66 @@ impl<'g> Consumer<'g> {
         if !self.knows_all_lanes() {
             self.refresh(memory);
         }
-        let Some((_, word)) = self.front() else { return self.is_gone() };
+        let Some((_, word)) = self.front() else { return self.is_gone() || self.finds_torn() };
         let (entry, block, _) = ring_parts(word);
         memory.prefetch_message(entry, block, false);
         true
+    }
+
+    /// Before and after a sleep, when time is no matter: quarantines lanes that stand still for
+    /// ever (Q4). True when the next dequeue tells of it.
+    #[inline]
+    fn finds_torn(&mut self) -> bool {
+        self.waiter.is_some_and(|w| w.parked.load(Ordering::Relaxed) != 0) && self.looks_for_torn()
+    }
+
+    #[cold]
+    fn looks_for_torn(&mut self) -> bool {
+        for at in 0..self.lanes.len() {
+            let Some(lane) = self.lanes.get(at) else { break };
+            if !lane.live || !lane.is_torn(self.depth) {
+                continue;
+            }
+            // A shared end: others may have moved on while we looked.
+            if !self.locked || lane.cell.load(self.generation, self.depth) == lane.head {
+                self.quarantine(at);
+                self.news = true;
+            }
+        }
+        self.news
+    }
+
+    /// The lane is not looked at any more, and its producer is told instead of waiting for room.
+    #[cold]
+    fn quarantine(&mut self, at: usize) {
+        self.ctl.quarantined.fetch_or(1 << at, Ordering::AcqRel);
+        self.ctl.faults.fetch_add(1, Ordering::Relaxed);
+        if let Some(lane) = self.lanes.get_mut(at) {
+            (lane.live, lane.quarantined) = (false, true);
+        }
+    }
+
+    /// An impossible ring word: skipped where a message can be. Elsewhere a step would put the head
+    /// before the tail, and the lane would stand still: it is quarantined.
+    #[cold]
+    fn skip(&mut self, at: usize) -> DequeueError {
+        let (depth, count) = (self.depth, self.lanes.len());
+        self.next = if at + 1 < count { at + 1 } else { 0 };
+        let Some(lane) = self.lanes.get_mut(at) else { return DequeueError::Fault };
+        if lane.behind(depth).is_some_and(|behind| (1..=depth).contains(&behind)) {
+            lane.head = advance(lane.head, depth);
+            lane.cell.head.store(lane.head, Ordering::Release);
+            self.ctl.faults.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.quarantine(at);
+        }
+        DequeueError::Fault
+    }
+
+    /// Why there is no message.
+    #[inline]
+    fn nothing(&mut self) -> DequeueError {
+        if core::mem::take(&mut self.news) { DequeueError::Fault } else { DequeueError::Empty }
     }
 
     /// Every lane that was granted is known and opened by its producer: one load. While one is not,
@@ -200,8 +288,8 @@ impl<'g> Consumer<'g> {
     /// that waited for room).
     ///
     /// # Errors
-    /// [`DequeueError`]; after `Fault` the bad entry was skipped and counted, and the next call
-    /// goes on.
+    /// [`DequeueError`]; after `Fault` the bad entry was skipped, or its lane quarantined, and
+    /// counted; the next call goes on.
     #[inline(always)]
     pub fn dequeue(&mut self, worker: &mut Worker<'g>) -> Result<(Mbuf, WakeSet), DequeueError> {
         self.dequeue_marked(worker, (None, 0))
@@ -260,17 +348,13 @@ impl<'g> Consumer<'g> {
         if !self.knows_all_lanes() {
             self.refresh(&worker.memory);
         }
-        let (at, word) = self.front().ok_or(DequeueError::Empty)?;
+        let Some((at, word)) = self.front() else { return Err(self.nothing()) };
         let count = self.lanes.len();
         let lane = self.lanes.get_mut(at).ok_or(DequeueError::Fault)?;
         let taken = take(worker, &lane.place, word, lane.head, self.depth, mark);
+        let Some(mbuf) = taken else { return Err(self.skip(at)) };
         lane.head = advance(lane.head, self.depth);
         self.next = if at + 1 < count { at + 1 } else { 0 };
-        let Some(mbuf) = taken else {
-            lane.cell.head.store(lane.head, Ordering::Release);
-            self.ctl.faults.fetch_add(1, Ordering::Relaxed);
-            return Err(DequeueError::Fault);
-        };
         // SYNC: SeqCst fence, pairs with `wake::recheck`: the head before `full_waiting`.
         fence(Ordering::SeqCst);
         let mut wakes = WakeSet::NONE;
@@ -304,7 +388,7 @@ impl<'g> Consumer<'g> {
         if !self.has_message(memory) {
             return Err(DequeueError::Empty);
         }
-        let (_, word) = self.front().ok_or(DequeueError::Empty)?;
+        let Some((_, word)) = self.front() else { return Err(self.nothing()) };
         let (entry, ..) = ring_parts(word);
         let head = memory.entries.get(entry as usize).ok_or(DequeueError::Fault)?;
         let mut len = head.data_len.load(Ordering::Relaxed);

@@ -183,7 +183,7 @@ impl<'g> Memory<'g> {
         index: u32,
         creator: SlotId,
         config: &QueueConfig<'_>,
-        words: &[u64; NAME_WORDS],
+        name: &[u64; NAME_WORDS],
     ) -> u32 {
         ctl.next_generation(index);
         kill_point!("create: generation");
@@ -198,10 +198,11 @@ impl<'g> Memory<'g> {
         ctl.ready_bit.store(config.ready_bit, Ordering::Relaxed);
         ctl.lane_count.store(0, Ordering::Relaxed);
         // Not the lock: an old end of this index may hold it for a moment.
-        for word in [&ctl.full_waiting, &ctl.faults, &ctl.drops, &ctl.drop_first] {
+        let words = [&ctl.full_waiting, &ctl.faults, &ctl.drops, &ctl.drop_first];
+        for word in words.into_iter().chain([&ctl.quarantined]) {
             word.store(0, Ordering::Relaxed);
         }
-        for (word, value) in ctl.name.iter().zip(words) {
+        for (word, value) in ctl.name.iter().zip(name) {
             word.store(*value, Ordering::Release);
         }
         for (lane, head) in ctl.lanes.iter().zip(&ctl.shared_heads) {

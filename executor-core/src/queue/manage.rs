@@ -38,6 +38,8 @@ pub struct QueueInfo {
     pub drops: u64,
     /// Skipped because a word was impossible.
     pub faults: u64,
+    /// Bit n: lane n is quarantined, its words contradict each other.
+    pub quarantined: u64,
 }
 
 /// The lane of one producer process.
@@ -216,6 +218,7 @@ impl<'g> Memory<'g> {
             high_water: 0,
             drops: ctl.drops.load(Ordering::Relaxed),
             faults: ctl.faults.load(Ordering::Relaxed),
+            quarantined: ctl.quarantined.load(Ordering::Relaxed),
         };
         let mut lanes = 0;
         for (index, place) in ctl.lane_places() {

@@ -15,7 +15,8 @@
 //!
 //! Invariants: Q1 a lane is read only when its generation is the queue's. Q2 the ring word is the
 //! commit of an enqueue, `head` that of a dequeue; `tail` is a hint. Q3 handles check place and
-//! depth once, at open.
+//! depth once, at open. Q4 a message lies between `head` and `tail`: where the two contradict the
+//! ring, the lane is quarantined by its consumer (`PEER_FAULT` at both ends), the others go on.
 
 pub mod consumer;
 pub mod life;
@@ -211,6 +212,12 @@ impl QueueCtl {
     pub(crate) fn sound_depth(&self) -> Option<u32> {
         let depth = self.depth.load(Ordering::Relaxed);
         (2..=DEPTH_MAX).contains(&depth).then_some(depth)
+    }
+
+    /// The consumer found the lane's words contradicting each other (Q4).
+    #[cold]
+    pub(crate) fn is_quarantined(&self, lane: u32) -> bool {
+        self.quarantined.load(Ordering::Relaxed) & 1 << (lane & 63) != 0
     }
 
     /// The flags.

@@ -112,7 +112,7 @@ impl<'g> Producer<'g> {
     ///
     /// # Errors
     /// [`QueueError::NotPermitted`] without a write grant, [`QueueError::Invalid`] for words out of
-    /// range.
+    /// range, and for a lane that is quarantined.
     pub fn open(worker: &Worker<'g>, id: QueueId, out: Option<u32>) -> Result<Self, QueueError> {
         let memory = &worker.memory;
         let ctl = memory.queues.get(id.0 as usize).ok_or(QueueError::Invalid)?;
@@ -139,6 +139,9 @@ impl<'g> Producer<'g> {
             // SYNC: release, pairs with `Consumer::open_lane`: an empty ring before it is read
             // (Q1).
             lane.generation.store(generation, Ordering::Release);
+        }
+        if ctl.is_quarantined(lane_index) {
+            return Err(QueueError::Invalid);
         }
         let heads = memory.head_cell(ctl, lane_index).ok_or(QueueError::Invalid)?;
         let consumer = ctl.consumer.load(Ordering::Acquire);
@@ -190,7 +193,12 @@ impl<'g> Producer<'g> {
     /// True when an enqueue would not find the queue full now.
     #[inline]
     pub fn has_room(&mut self) -> bool {
-        self.room != 0 || self.looks_again() || self.is_gone()
+        self.room != 0 || self.looks_again() || self.is_gone() || self.is_quarantined()
+    }
+
+    /// The consumer takes nothing from this lane any more.
+    fn is_quarantined(&self) -> bool {
+        self.ctl.is_quarantined(self.lane_index)
     }
 
     /// The queue was destroyed: it has another generation.
@@ -343,6 +351,9 @@ impl<'g> Producer<'g> {
     ) -> Result<(), EnqueueError> {
         if self.looks_again() {
             return Ok(());
+        }
+        if self.is_quarantined() {
+            return Err(EnqueueError::Fault);
         }
         if !self.flags.contains(QueueFlags::OVERWRITE) {
             return Err(EnqueueError::Full);

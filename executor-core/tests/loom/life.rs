@@ -296,7 +296,8 @@ fn settle(group: &Group<'static>, sweeper: &mut Sweeper<'static, '_>, peer: &Sid
 /// destroyed by the living if it is still there, and lives again.
 fn end_of_life(nth: u32, destroys: bool, flags: QueueFlags) -> Option<&'static str> {
     let (from, to) = if destroys { (PEER, VICTIM) } else { (VICTIM, PEER) };
-    let (group, from, to) = ends(from, to, 1, flags);
+    // Fewer messages where the sweep and the peer's drain meet.
+    let (group, from, to) = ends(from, to, u32::from(destroys), flags);
     let (mut victim, mut peer) = if destroys { (to, from) } else { (from, to) };
     // A mark of an earlier life must not make a drained message an input.
     let marked = if destroys { &peer } else { &victim };
