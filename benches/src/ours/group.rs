@@ -70,7 +70,7 @@ impl Memory {
 
     fn join(control: OwnedFd, arena: OwnedFd, slot: SlotId) -> Result<Self, Failure> {
         let attached = attach(control.as_fd(), arena.as_fd(), Role::Member(slot))?;
-        attached.populate_arena()?;
+        attached.populate_own()?;
         Ok(Self { attached, control, arena })
     }
 
