@@ -81,6 +81,9 @@ impl<'g, 's> Sweeper<'g, 's> {
     pub fn sweep(&mut self, slot: SlotId, inputs: Inputs) -> Swept {
         let mut swept = Swept::default();
         let Some(part) = self.memory.private(slot.0) else { return swept };
+        // SYNC: SeqCst fence, pairs with `Memory::end_life`: a live drain saw what the dead process
+        // stored, or we see that the queue is gone.
+        fence(Ordering::SeqCst);
         // Before the locks are broken: a dequeue looks at the generation under the lock.
         self.end_lives(slot);
         for journal in part.journals {

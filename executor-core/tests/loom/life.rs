@@ -348,7 +348,7 @@ fn kill_in_destroy_against_an_enqueue() {
 
 #[test]
 fn kill_in_enqueue_against_a_destroy() {
-    exhaust_points("enqueue, destroyed", 2, |nth| end_of_life(nth, false, QueueFlags::empty()));
+    exhaust_points("enqueue, destroyed", 1, |nth| end_of_life(nth, false, QueueFlags::empty()));
 }
 
 #[test]
