@@ -2,8 +2,9 @@
 //!
 //! A lane is placed in its producer's private part by whoever grants; the placing is guarded by the
 //! producer's and the consumer's `lane_lock` (owner-tagged, broken by a sweep), which a grant holds
-//! from its look at the queue to the last right: the queue can't end in between. The words of a lane are only ever
-//! written by their own slot, which zeroes them when the queue's generation changed (Q1).
+//! from its look at the queue to the last right: the queue can't end in between. The words of a
+//! lane are only ever written by their own slot, which zeroes them when the queue's generation
+//! changed (Q1).
 
 use crate::abi::control::{LANES_MAX, QueueCtl};
 use crate::error::QueueError;
