@@ -31,6 +31,7 @@ use crate::journal::{self, Op, Record};
 use crate::mbuf::{HeadWords, Marks, Mbuf, MbufRef};
 use crate::owner::{Owner, SlotId};
 use crate::primitive::{AtomicU64, Ordering, fence, kill_point};
+use crate::queue::ring_word;
 use crate::region::{Memory, PrivatePart};
 use crate::wake::WakeSet;
 
@@ -193,7 +194,7 @@ impl<'g> Worker<'g> {
         let pools = self.memory.pools.get(self.desc.first_pool as usize);
         let cursor = self.cursors.first().copied().unwrap_or(0);
         let Some(block) = pools.map(|pool| pool.first_block + cursor) else { return };
-        self.memory.prefetch_message(block, block, true);
+        self.memory.prefetch_message(ring_word(block, block, 0, 0), true);
     }
 
     /// A second mbuf over the same data with its own head, a copy of `mbuf`'s.

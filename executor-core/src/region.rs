@@ -22,6 +22,7 @@ use crate::abi::control::{
 use crate::abi::head::MSG_INFO_OFFSET;
 use crate::layout::Layout;
 use crate::primitive::AtomicU64;
+use crate::queue::ring_parts;
 
 /// A partition's bytes of one block: start and length. Checked against the arena at attach.
 #[derive(Clone, Copy, Debug)]
@@ -146,8 +147,9 @@ impl Memory<'_> {
     /// Brings the lines of a message in, where the CPU has an instruction for it: those of the
     /// entry that are written next, then what a reader (or with `write` a writer) of the message
     /// touches. Transfers that would follow each other then overlap (bench `hop`).
-    #[inline]
-    pub(crate) fn prefetch_message(&self, entry: u32, block: u32, write: bool) {
+    #[inline(never)]
+    pub(crate) fn prefetch_message(&self, ring: u64, write: bool) {
+        let (entry, block, _) = ring_parts(ring);
         let (Some(entry), Some(span)) = (self.entries.get(entry as usize), self.block_span(block))
         else {
             return;

@@ -158,7 +158,9 @@ impl Processor {
         match node.reader.collect(&mut node.worker, set) {
             Collected::Ready => {}
             Collected::Missing(port) => {
-                node.worker.prepare_next();
+                if node.options.spin != 0 {
+                    node.worker.prepare_next();
+                }
                 tell_refused_writes(logger);
                 node.park(None, false, |node| node.reader.has_message(&node.worker, port));
                 return Ok(Event::InputsMissing);

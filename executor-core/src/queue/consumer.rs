@@ -216,8 +216,7 @@ impl<'g> Consumer<'g> {
             self.refresh(memory);
         }
         let Some((_, word)) = self.front() else { return self.is_gone() || self.finds_torn() };
-        let (entry, block, _) = ring_parts(word);
-        memory.prefetch_message(entry, block, false);
+        memory.prefetch_message(word, false);
         true
     }
 
@@ -320,17 +319,28 @@ impl<'g> Consumer<'g> {
             return Err(DequeueError::NotPermitted);
         }
         if self.locked {
-            if !try_lock(&self.ctl.lock, worker.tag) {
-                return Err(DequeueError::Busy);
-            }
-            // It may have been destroyed before the lock was ours.
-            let gone = self.is_gone();
-            let result =
-                if gone { Err(DequeueError::NotPermitted) } else { self.dequeue_now(worker, mark) };
-            unlock(&self.ctl.lock);
-            return result;
+            return self.dequeue_locked(worker, mark);
         }
         self.dequeue_now(worker, mark)
+    }
+
+    /// A shared end: the lock is tried once.
+    #[cold]
+    #[inline(never)]
+    fn dequeue_locked(
+        &mut self,
+        worker: &mut Worker<'g>,
+        mark: (Option<u32>, u64),
+    ) -> Result<(Mbuf, WakeSet), DequeueError> {
+        if !try_lock(&self.ctl.lock, worker.tag) {
+            return Err(DequeueError::Busy);
+        }
+        // It may have been destroyed before the lock was ours.
+        let gone = self.is_gone();
+        let result =
+            if gone { Err(DequeueError::NotPermitted) } else { self.dequeue_now(worker, mark) };
+        unlock(&self.ctl.lock);
+        result
     }
 
     /// The queue was destroyed: it has another generation.
