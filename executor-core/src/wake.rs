@@ -180,6 +180,12 @@ impl<'g> Memory<'g> {
         }
     }
 
+    /// All sleeping places of the group.
+    #[must_use]
+    pub fn waiters(&self) -> &'g [WaiterCtl] {
+        self.waiters
+    }
+
     /// After a sweep: bumps every waiter (W3). The caller futex-wakes all of them, parked or not.
     pub fn wake_all(&self) -> impl Iterator<Item = &'g WaiterCtl> + use<'g> {
         self.waiters.iter().inspect(|waiter| {

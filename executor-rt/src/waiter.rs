@@ -12,8 +12,9 @@ use sys::clock::MonoTime;
 use sys::futex;
 
 /// Longest sleep between two looks, milliseconds. No wake-up is lost (`executor_core::wake`) unless
-/// a peer destroys the words that it depends on; then it is this late at most.
-const LOOK_MS: u64 = 1000;
+/// a peer destroys the words that it depends on; then it is this late at most. Under a supervisor
+/// that wakes sleepers as often ([`nudge_all`]) a sleep needs no timer of its own.
+pub const LOOK_MS: u64 = 1000;
 
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +51,13 @@ pub fn ring_all(memory: &Memory<'_>) {
     }
 }
 
+/// Has everybody who sleeps look again; changes no word. What a supervisor does every [`LOOK_MS`].
+pub fn nudge_all(memory: &Memory<'_>) {
+    for waiter in memory.waiters() {
+        futex::wake(&waiter.sequence, u32::MAX);
+    }
+}
+
 /// One sleeping place.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter<'g> {
@@ -59,6 +67,8 @@ pub struct Waiter<'g> {
     /// Rounds of looking before the first sleep. 0 parks at once: right on one core, and where
     /// more workers are awake than cores.
     pub spin: u32,
+    /// A supervisor nudges sleepers ([`nudge_all`]): sleeps without a deadline set no timer.
+    pub nudged: bool,
 }
 
 impl<'g> Waiter<'g> {
@@ -68,7 +78,7 @@ impl<'g> Waiter<'g> {
         let waiters = executor_core::abi::control::WAITERS;
         let id = executor_core::owner::WaiterId(slot.0.checked_mul(waiters)?.checked_add(index)?);
         (index < waiters).then_some(())?;
-        Some(Waiter { ctl: memory.waiter(id)?, slot, index, spin: 0 })
+        Some(Waiter { ctl: memory.waiter(id)?, slot, index, spin: 0, nudged: false })
     }
 
     /// The words of this waiter.
@@ -112,15 +122,19 @@ impl<'g> Waiter<'g> {
                 wake::end_park(self.ctl);
                 return Waited::Ready;
             }
-            let look = MonoTime::now().add_ms(LOOK_MS);
-            let until = deadline.map_or(look, |deadline| deadline.min(look));
-            let outcome = futex::wait(&self.ctl.sequence, parking.expected, Some(until));
+            let until = if self.nudged {
+                deadline
+            } else {
+                let look = MonoTime::now().add_ms(LOOK_MS);
+                Some(deadline.map_or(look, |deadline| deadline.min(look)))
+            };
+            let outcome = futex::wait(&self.ctl.sequence, parking.expected, until);
             wake::end_park(self.ctl);
             if ready() {
                 return Waited::Ready;
             }
             match outcome {
-                futex::WaitOutcome::TimedOut if deadline == Some(until) => return Waited::TimedOut,
+                futex::WaitOutcome::TimedOut if deadline == until => return Waited::TimedOut,
                 futex::WaitOutcome::Interrupted => return Waited::Interrupted,
                 _ => {}
             }

@@ -76,6 +76,7 @@ pub(crate) fn run(boot: Boot) -> Result<u8, Refused> {
         tick_ms: tick_ms(plan.nodes.iter().map(|node| node.stall_ms).chain([plan.lock_stall_ms])),
         nodes: plan.nodes.iter().cloned().map(Node::new).collect(),
         next_tick: MonoTime::ZERO,
+        next_nudge: MonoTime::ZERO,
         ending: None,
         strays: false,
     };
@@ -117,6 +118,8 @@ struct Supervisor<'b> {
     tick_ms: u64,
     nodes: Vec<Node>,
     next_tick: MonoTime,
+    /// When sleeping executors look again.
+    next_nudge: MonoTime,
     /// When the flow was asked to end: the time for SIGKILL.
     ending: Option<MonoTime>,
     /// An executor died, and its descendants are not all gone.
@@ -136,6 +139,7 @@ impl Supervisor<'_> {
             self.check_starting(now);
             self.sweeping.recheck(&self.board, now);
             self.tick(now);
+            self.nudge(now);
             self.trimmer.trim(self.files, now);
             if self.ending.is_some() && self.is_over(now) {
                 return EXIT_ENDED;
@@ -175,8 +179,12 @@ impl Supervisor<'_> {
             }
             _ => None,
         };
-        let others =
-            [Some(self.next_tick), self.sweeping.deadline(), self.trimmer.deadline(), self.ending];
+        let others = [
+            Some(self.next_tick.min(self.next_nudge)),
+            self.sweeping.deadline(),
+            self.trimmer.deadline(),
+            self.ending,
+        ];
         let all = self.nodes.iter().filter_map(node).chain(others.into_iter().flatten());
         all.min().unwrap_or(self.next_tick)
     }

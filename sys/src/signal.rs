@@ -7,7 +7,7 @@
 use core::fmt;
 use core::mem::zeroed;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 pub use crate::fault::{AlternateStack, FaultHook, on_fault};
 
@@ -147,8 +147,8 @@ pub fn reset(signal: Signal) -> Result<()> {
 /// `int sigaction(int signum, const struct sigaction *act, NULL);` with a handler that sets `flag`.
 ///
 /// Interrupted system calls are not restarted, so that a waiting loop gets to look at the flag. A
-/// signal that comes between the look and the wait is lost to the wait; where that matters, block
-/// the signal and use [`crate::signalfd`].
+/// signal that comes between the look and the wait is lost to the wait; where that matters, name
+/// the word of a futex wait ([`wake_on`]), or block the signal and use [`crate::signalfd`].
 ///
 /// # Errors
 /// `EINVAL`: `SIGKILL` or `SIGSTOP`.
@@ -164,6 +164,23 @@ pub fn install_flag(signal: Signal, flag: &'static AtomicBool) -> Result<()> {
     set_disposition(signal, handler as *const () as libc::sighandler_t, 0)
 }
 
+/// Besides setting its flag, `signal` wakes whoever futex-waits on `word`, and makes a wait that has
+/// not begun yet return at once (the word is counted up): no look at the flag is missed by a sleep.
+///
+/// # Errors
+/// `EINVAL`: no such signal.
+pub fn wake_on(signal: Signal, word: &'static AtomicU32) -> Result<()> {
+    let slot = usize::try_from(signal.0).ok().and_then(|index| WORDS.get(index));
+    let slot = slot.ok_or(SysError::new("sigaction", Errno::INVAL))?;
+    // SYNC: release, pairs with the acquire load in `set_flag`.
+    slot.store(ptr::from_ref(word).cast_mut(), Ordering::Release);
+    Ok(())
+}
+
+/// One word per signal number; null where none is to be woken.
+static WORDS: [AtomicPtr<AtomicU32>; SIGNAL_COUNT] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_COUNT];
+
 /// One flag per signal number; null where none is installed.
 static FLAGS: [AtomicPtr<AtomicBool>; SIGNAL_COUNT] =
     [const { AtomicPtr::new(ptr::null_mut()) }; SIGNAL_COUNT];
@@ -176,6 +193,16 @@ extern "C" fn set_flag(signal: i32) {
     if let Some(flag) = unsafe { flag.as_ref() } {
         // SYNC: release, so that whoever sees the flag sees what happened before the signal.
         flag.store(true, Ordering::Release);
+    }
+    let slot = usize::try_from(signal).ok().and_then(|index| WORDS.get(index));
+    // SYNC: acquire, pairs with the release store in `wake_on`.
+    let word = slot.map_or(ptr::null_mut(), |slot| slot.load(Ordering::Acquire));
+    // SAFETY: null, or a `&'static AtomicU32` stored by `wake_on`.
+    if let Some(word) = unsafe { word.as_ref() } {
+        // SYNC: release: whoever sees the count sees the flag.
+        word.fetch_add(1, Ordering::Release);
+        // It can't fail on a mapped word, so the interrupted code's errno stays.
+        crate::futex::wake(word, u32::MAX);
     }
 }
 
@@ -263,6 +290,25 @@ mod tests {
             (before, SEEN.load(Ordering::Acquire))
         });
         assert_eq!(thread.join().expect("thread"), (false, true));
+    }
+
+    #[test]
+    fn a_signal_wakes_the_word_it_was_given() {
+        static SEEN: AtomicBool = AtomicBool::new(false);
+        static WORD: AtomicU32 = AtomicU32::new(7);
+        install_flag(Signal::HUP, &SEEN).expect("handler");
+        wake_on(Signal::HUP, &WORD).expect("word");
+        let sleeper = thread::spawn(|| {
+            while !SEEN.load(Ordering::Acquire) {
+                // Returns at once when the signal came between the look and the wait.
+                crate::futex::wait(&WORD, 7, None);
+            }
+        });
+        let sender = thread::spawn(|| raise(Signal::HUP));
+        sender.join().expect("sender");
+        sleeper.join().expect("the sleeper was woken, though the signal was another thread's");
+        assert_eq!(WORD.load(Ordering::Acquire), 8);
+        assert_eq!(wake_on(Signal(99), &WORD).expect_err("refused").errno, Errno::INVAL);
     }
 
     #[test]

@@ -34,9 +34,6 @@ pub(crate) static TERMINATED: AtomicBool = AtomicBool::new(false);
 /// Set by SIGXFSZ: a write met the limit on file sizes. Most likely it was a line of a log.
 pub(crate) static WRITE_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Longest sleep, milliseconds: a SIGTERM between the look at its flag and the sleep is seen then.
-const TICK_MS: u64 = 1000;
-
 /// How the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
@@ -168,7 +165,7 @@ impl Node {
         }
     }
 
-    /// Sleeps until `done`, a control message, SIGTERM, `limit` or the tick. With `pool`, a free
+    /// Sleeps until `done`, a control message, SIGTERM or `limit`. With `pool`, a free
     /// mbuf wakes too; room for cached outputs always does.
     pub(crate) fn park(
         &mut self,
@@ -188,12 +185,10 @@ impl Node {
         self.publish();
         add(&self.ctl().parks, 1);
         let (memory, waiter) = (self.worker.memory, self.waiter);
-        let tick = MonoTime::now().add_ms(TICK_MS);
-        let deadline = limit.map_or(tick, |limit| limit.min(tick));
         let blocked = !self.writer.is_flushed();
         let this = RefCell::new(&mut *self);
         waiter.wait(
-            Some(deadline),
+            limit,
             || {
                 let mut node = this.borrow_mut();
                 let Node { worker, writer, .. } = &mut **node;

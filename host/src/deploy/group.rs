@@ -3,7 +3,7 @@
 use executor_core::layout::{GroupConfig, PartitionConfig, PoolConfig};
 use executor_core::owner::{QueueId, SlotId};
 use executor_core::pool::Worker;
-use executor_core::queue::{QueueConfig, QueueFlags, Rights};
+use executor_core::queue::{Producer, QueueConfig, QueueFlags, Rights};
 use executor_rt::attach::{self, Created, Failure};
 
 use crate::error::{DeployError, Place, Problem, system_hint};
@@ -116,6 +116,10 @@ pub fn create_queues(plan: &DeployPlan, worker: &Worker<'_>) -> Result<(), Deplo
         debug_assert_eq!(id, QueueId(queue.id));
         for producer in &queue.producer_slots {
             memory.grant_queue(worker, id, SlotId(*producer), Rights::WRITE).map_err(refuse)?;
+        }
+        if queue.kind == QueueKind::Request {
+            // Executors look at a lane that nobody has opened anew with each message.
+            Producer::open(worker, id, None).map_err(refuse)?;
         }
     }
     Ok(())

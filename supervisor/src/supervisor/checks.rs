@@ -1,5 +1,6 @@
 //! What the loop looks at by itself: nodes that start, functions and locks that stand still, logs.
 
+use executor_rt::waiter::{LOOK_MS, nudge_all};
 use sys::clock::MonoTime;
 
 use super::Supervisor;
@@ -31,6 +32,14 @@ impl Supervisor<'_> {
         self.next_tick = now.add_ms(self.tick_ms);
         self.check_functions(now);
         self.check_locks(now);
+    }
+
+    /// A peer that destroys another's wake words costs it a second, not its life.
+    pub(super) fn nudge(&mut self, now: MonoTime) {
+        if self.next_nudge.is_past(now) {
+            self.next_nudge = now.add_ms(LOOK_MS);
+            nudge_all(&self.memory);
+        }
     }
 
     pub(super) fn check_functions(&mut self, now: MonoTime) {

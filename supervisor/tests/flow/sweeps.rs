@@ -98,6 +98,18 @@ fn a_sweep_rings_everybody_unless_sabotaged() {
 }
 
 #[test]
+fn sleepers_are_nudged_without_a_word_changed() {
+    let flow = Flow::start(plan(false, vec![node(1, FOREVER)]));
+    flow.running(1, 1);
+    let word = &flow.memory.waiters[9].sequence;
+    let before = word.load(Ordering::Acquire);
+    let deadline = Some(sys::clock::MonoTime::now().add_ms(60_000));
+    let outcome = sys::futex::wait(word, before, deadline);
+    assert_eq!(outcome, sys::futex::WaitOutcome::Woken);
+    assert_eq!(word.load(Ordering::Acquire), before);
+}
+
+#[test]
 fn a_lock_without_progress_costs_its_holder_the_life() {
     let mut plan = plan(true, vec![node(1, FOREVER), node(2, FOREVER)]);
     plan.lock_stall_ms = 40;

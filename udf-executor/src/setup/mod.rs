@@ -145,7 +145,11 @@ fn bare_node(env: &Environment) -> Result<Node, Failure> {
     let worker = env.attached.worker(0, env.generation);
     let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
     let waiter = Waiter::new(&memory, worker.slot(), 0);
-    let waiter = waiter.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
+    let mut waiter =
+        waiter.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
+    sys::signal::wake_on(Signal::TERM, &waiter.ctl().sequence)
+        .map_err(|e| Failure::new(Code::FLOW_FUNC_FAILED, e.to_string()))?;
+    waiter.nudged = env.bell.is_some();
     Ok(Node {
         group: env.attached.group,
         worker,
