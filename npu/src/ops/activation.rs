@@ -1,0 +1,173 @@
+//! Functions of one element: the ops Relu, HardSigmoid and HardSwish, and what a Conv applies to
+//! its result when the compiler has fused one into it.
+
+use crate::ops::OpError;
+use crate::params::{ParamReader, ParamWriter};
+use crate::tensor::{Fault, Inputs, Output};
+
+/// A function of one element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Activation {
+    /// The element itself.
+    None,
+    /// max(0, x).
+    Relu,
+    /// max(0, min(1, alpha * x + beta)).
+    HardSigmoid {
+        /// Slope.
+        alpha: f32,
+        /// Offset.
+        beta: f32,
+    },
+    /// x * max(0, min(1, x / 6 + 0.5)).
+    HardSwish,
+}
+
+impl Activation {
+    /// The value for `x`.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(self, x: f32) -> f32 {
+        match self {
+            Self::None => x,
+            Self::Relu => relu(x),
+            Self::HardSigmoid { alpha, beta } => hard_sigmoid(x, alpha, beta),
+            Self::HardSwish => hard_swish(x),
+        }
+    }
+
+    /// Replaces each value by the function's.
+    #[inline(always)]
+    pub fn apply(self, values: &mut [f32]) {
+        match self {
+            Self::None => {}
+            Self::Relu => values.iter_mut().for_each(|x| *x = relu(*x)),
+            Self::HardSigmoid { alpha, beta } => {
+                values.iter_mut().for_each(|x| *x = hard_sigmoid(*x, alpha, beta));
+            }
+            Self::HardSwish => values.iter_mut().for_each(|x| *x = hard_swish(*x)),
+        }
+    }
+
+    /// Floating-point operations an element.
+    #[must_use]
+    pub fn flops(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Relu => 1,
+            Self::HardSigmoid { .. } => 4,
+            Self::HardSwish => 5,
+        }
+    }
+
+    /// Name as in the model; empty for none.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Relu => "Relu",
+            Self::HardSigmoid { .. } => "HardSigmoid",
+            Self::HardSwish => "HardSwish",
+        }
+    }
+
+    /// The kernel of an op that is nothing but this function.
+    pub(crate) fn run(self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        let to = output.elements::<f32>()?;
+        to.copy_from_slice(inputs.elements(0)?);
+        self.apply(to);
+        Ok(())
+    }
+
+    pub(crate) fn encode(self, into: &mut ParamWriter) {
+        let (kind, alpha, beta) = match self {
+            Self::None => (0, 0.0, 0.0),
+            Self::Relu => (1, 0.0, 0.0),
+            Self::HardSigmoid { alpha, beta } => (2, alpha, beta),
+            Self::HardSwish => (3, 0.0, 0.0),
+        };
+        into.u32(kind);
+        into.f32(alpha);
+        into.f32(beta);
+    }
+
+    pub(crate) fn decode(from: &mut ParamReader<'_>) -> Result<Self, OpError> {
+        let (kind, alpha, beta) = (from.u32()?, from.f32()?, from.f32()?);
+        match kind {
+            0 => Ok(Self::None),
+            1 => Ok(Self::Relu),
+            2 => Ok(Self::HardSigmoid { alpha, beta }),
+            3 => Ok(Self::HardSwish),
+            _ => Err(OpError::params(format!("activation {kind}; expected 0 to 3"))),
+        }
+    }
+}
+
+// A NaN stays one: it must not look like a result. `f32::max` would drop it.
+#[inline(always)]
+fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
+}
+
+#[inline(always)]
+fn unit(x: f32) -> f32 {
+    x.clamp(0.0, 1.0)
+}
+
+#[inline(always)]
+fn hard_sigmoid(x: f32, alpha: f32, beta: f32) -> f32 {
+    unit(alpha * x + beta)
+}
+
+#[inline(always)]
+fn hard_swish(x: f32) -> f32 {
+    x * unit(x * (1.0 / 6.0) + 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Activation; 4] = [
+        Activation::None,
+        Activation::Relu,
+        Activation::HardSigmoid { alpha: 0.2, beta: 0.5 },
+        Activation::HardSwish,
+    ];
+
+    #[test]
+    fn values_on_both_sides_of_each_bend() {
+        let [none, relu, sigmoid, swish] = ALL;
+        assert_eq!((none.of(-1.0), relu.of(-1.0), relu.of(2.0)), (-1.0, 0.0, 2.0));
+        assert_eq!((sigmoid.of(-3.0), sigmoid.of(0.0), sigmoid.of(3.0)), (0.0, 0.5, 1.0));
+        assert_eq!((swish.of(-3.0), swish.of(0.0), swish.of(4.0)), (0.0, 0.0, 4.0));
+        assert!((swish.of(1.0) - 2.0 / 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_nan_stays_one() {
+        assert!(ALL.iter().all(|activation| activation.of(f32::NAN).is_nan()));
+    }
+
+    #[test]
+    fn slices_get_the_same_values() {
+        for activation in ALL {
+            let mut values = [-4.0, -0.5, 0.0, 0.25, 8.0];
+            let expected = values.map(|x| activation.of(x));
+            activation.apply(&mut values);
+            assert_eq!(values, expected);
+        }
+    }
+
+    #[test]
+    fn bytes_round_trip_and_an_unknown_one_is_refused() {
+        for activation in ALL {
+            let mut writer = ParamWriter::default();
+            activation.encode(&mut writer);
+            let bytes = writer.into_bytes();
+            assert_eq!(Activation::decode(&mut ParamReader::new(&bytes)), Ok(activation));
+        }
+        let error = Activation::decode(&mut ParamReader::new(&[9; 12])).unwrap_err();
+        assert!(error.to_string().contains("expected 0 to 3"), "{error}");
+    }
+}

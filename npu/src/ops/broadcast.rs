@@ -1,0 +1,271 @@
+//! Two operands that broadcast to one result: parameters, inference and the walk that Add and Mul
+//! share.
+//!
+//! From opset 7 on, numpy's rule. Before, the attributes `broadcast` and `axis` say that the second
+//! operand's dims stand at `axis` of the first one's; the rest of the second are ones.
+
+use crate::ops::{Imported, Node, Op, OpError, axis};
+use crate::params::{ParamReader, ParamWriter};
+use crate::shape::{RANK_MAX, Shape};
+use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo};
+
+/// How the second operand meets the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broadcast {
+    /// By numpy's rule, in both directions.
+    Numpy,
+    /// Not at all: the shapes are equal (opset 6 and before).
+    Equal,
+    /// The second one's dims begin at this dim of the first (opset 6 and before).
+    At(usize),
+}
+
+impl Broadcast {
+    /// Reads the attributes of a node.
+    pub(super) fn import(node: &Node<'_>) -> Result<Self, OpError> {
+        if node.opset >= 7 {
+            return Ok(Self::Numpy);
+        }
+        let given = node.int("axis")?;
+        if !node.flag("broadcast", false)? {
+            return Ok(Self::Equal);
+        }
+        let (rank, other) = (node.input(0)?.info.shape.rank(), node.input(1)?.info.shape.rank());
+        let suffix = rank.checked_sub(other).ok_or_else(|| {
+            OpError::shape(format!("input 1 has {other} dims, more than input 0 with {rank}"))
+        })?;
+        let Some(given) = given else { return Ok(Self::At(suffix)) };
+        let at = if other == 0 && given == i64::try_from(rank).unwrap_or(-1) {
+            rank
+        } else {
+            axis("axis", given, rank)?
+        };
+        Ok(Self::At(at))
+    }
+
+    /// An op of two operands with this broadcast.
+    pub(super) fn imported(
+        node: &Node<'_>,
+        make: fn(Self) -> Box<dyn Op>,
+    ) -> Result<Imported, OpError> {
+        Ok(Imported { op: make(Self::import(node)?), operands: vec![0, 1] })
+    }
+
+    pub(super) fn encode(self, into: &mut ParamWriter) {
+        let (kind, at) = match self {
+            Self::Numpy => (0, 0),
+            Self::Equal => (1, 0),
+            Self::At(at) => (2, at),
+        };
+        into.u32(kind);
+        into.size(at);
+    }
+
+    pub(super) fn decode(from: &mut ParamReader<'_>) -> Result<Self, OpError> {
+        match (from.u32()?, from.size()?) {
+            (0, 0) => Ok(Self::Numpy),
+            (1, 0) => Ok(Self::Equal),
+            (2, at) if at <= RANK_MAX => Ok(Self::At(at)),
+            (kind, at) => Err(OpError::params(format!("broadcast {kind} at {at} is none"))),
+        }
+    }
+
+    /// The second operand's shape with the ones that numpy's rule would not add.
+    fn second(self, a: &Shape, b: &Shape) -> Option<Shape> {
+        let Self::At(at) = self else { return Some(*b) };
+        let mut dims = [1; RANK_MAX];
+        let dims = dims.get_mut(..a.rank())?;
+        dims.get_mut(at..at + b.rank())?.copy_from_slice(b.dims());
+        Shape::new(dims).ok()
+    }
+
+    pub(super) fn infer(self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
+        let (a, b) = (inputs[0].shape, inputs[1].shape);
+        let shape = match self {
+            Self::Equal => (a == b).then_some(a),
+            Self::Numpy => a.broadcast(&b),
+            Self::At(_) => {
+                self.second(&a, &b).and_then(|b| a.broadcast(&b)).filter(|shape| *shape == a)
+            }
+        };
+        let rule = match self {
+            Self::Numpy => "numpy's rule".to_owned(),
+            Self::Equal => "`broadcast` = 0: equal shapes".to_owned(),
+            Self::At(at) => format!("`broadcast` = 1 at axis {at}"),
+        };
+        let what = || OpError::shape(format!("{a} and {b} do not broadcast ({rule})"));
+        Ok(TensorInfo::new(inputs[0].dtype, shape.ok_or_else(what)?))
+    }
+
+    /// Computes `of` for every element of the result.
+    pub(super) fn run<T: Element>(
+        self,
+        inputs: &dyn Inputs,
+        output: &mut Output<'_>,
+        of: impl Fn(T, T) -> T + Copy,
+    ) -> Result<(), Fault> {
+        let (a, b) = (inputs.elements::<T>(0)?, inputs.elements::<T>(1)?);
+        let shape = output.info.shape;
+        let second = self.second(&inputs.info(0).shape, &inputs.info(1).shape);
+        let walk = Walk::new(&shape, [&inputs.info(0).shape, &second.ok_or(Fault::Memory)?]);
+        walk.run(a, b, output.elements()?, of);
+        Ok(())
+    }
+}
+
+/// Dims of a result with the strides of two operands, neighbouring dims joined where possible.
+struct Walk {
+    dims: [usize; RANK_MAX],
+    strides: [[usize; RANK_MAX]; 2],
+    rank: usize,
+}
+
+impl Walk {
+    fn new(shape: &Shape, operands: [&Shape; 2]) -> Self {
+        let mut walk = Self { dims: [1; RANK_MAX], strides: [[0; RANK_MAX]; 2], rank: 0 };
+        let own = operands.map(|operand| strides_in(shape, operand));
+        for (index, dim) in shape.dims().iter().enumerate().filter(|(_, dim)| **dim != 1) {
+            let stride = |operand: usize| own[operand][index];
+            // A dim joins the one before it when each operand steps on evenly, or not at all.
+            let joins = walk.rank > 0
+                && (0..2)
+                    .all(|operand| walk.strides[operand][walk.rank - 1] == stride(operand) * dim);
+            let at = if joins { walk.rank - 1 } else { walk.rank };
+            walk.dims[at] = if joins { walk.dims[at] * dim } else { *dim };
+            for operand in 0..2 {
+                walk.strides[operand][at] = stride(operand);
+            }
+            walk.rank = at + 1;
+        }
+        walk.rank = walk.rank.max(1);
+        walk
+    }
+
+    fn run<T: Element>(&self, a: &[T], b: &[T], out: &mut [T], of: impl Fn(T, T) -> T + Copy) {
+        let last = self.rank - 1;
+        let length = self.dims[last];
+        let mut index = [0; RANK_MAX];
+        let mut at = [0; 2];
+        for row in out.chunks_exact_mut(length) {
+            match [self.strides[0][last], self.strides[1][last]] {
+                [1, 1] => {
+                    let pairs = a[at[0]..][..length].iter().zip(&b[at[1]..][..length]);
+                    row.iter_mut().zip(pairs).for_each(|(to, (x, y))| *to = of(*x, *y));
+                }
+                [1, 0] => {
+                    let y = b[at[1]];
+                    let xs = &a[at[0]..][..length];
+                    row.iter_mut().zip(xs).for_each(|(to, x)| *to = of(*x, y));
+                }
+                [0, 1] => {
+                    let x = a[at[0]];
+                    let ys = &b[at[1]..][..length];
+                    row.iter_mut().zip(ys).for_each(|(to, y)| *to = of(x, *y));
+                }
+                _ => row.fill(of(a[at[0]], b[at[1]])),
+            }
+            self.step(&mut index, &mut at);
+        }
+    }
+
+    /// Goes to the next row.
+    fn step(&self, index: &mut [usize; RANK_MAX], at: &mut [usize; 2]) {
+        for dim in (0..self.rank - 1).rev() {
+            index[dim] += 1;
+            for operand in 0..2 {
+                at[operand] += self.strides[operand][dim];
+            }
+            if index[dim] < self.dims[dim] {
+                return;
+            }
+            index[dim] = 0;
+            for operand in 0..2 {
+                at[operand] -= self.strides[operand][dim] * self.dims[dim];
+            }
+        }
+    }
+}
+
+/// Strides of an operand along the dims of the result; 0 where it repeats.
+fn strides_in(result: &Shape, operand: &Shape) -> [usize; RANK_MAX] {
+    let mut strides = [0; RANK_MAX];
+    let own = operand.strides();
+    let offset = result.rank() - operand.rank();
+    for (index, dim) in operand.dims().iter().enumerate() {
+        strides[offset + index] = if *dim == 1 { 0 } else { own[index] };
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shape(dims: &[usize]) -> Shape {
+        Shape::new(dims).unwrap()
+    }
+
+    fn sum(result: &Shape, a: &Shape, b: &Shape) -> Vec<i64> {
+        let count = |shape: &Shape| i64::try_from(shape.elements()).unwrap();
+        let left: Vec<i64> = (0..count(a)).map(|x| 1000 * x).collect();
+        let right: Vec<i64> = (0..count(b)).collect();
+        let mut out = vec![-1; result.elements()];
+        Walk::new(result, [a, b]).run(&left, &right, &mut out, |x, y| x + y);
+        out
+    }
+
+    /// The same by the definition: every index on its own.
+    fn expected(result: &Shape, a: &Shape, b: &Shape) -> Vec<i64> {
+        let strides = result.strides();
+        (0..result.elements())
+            .map(|flat| {
+                let of = |operand: &Shape| {
+                    let own = strides_in(result, operand);
+                    let index = |dim: usize| flat / strides[dim] % result.dims()[dim];
+                    let at: usize = (0..result.rank()).map(|dim| index(dim) * own[dim]).sum();
+                    i64::try_from(at).unwrap()
+                };
+                1000 * of(a) + of(b)
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_walk_is_the_definition(dims in prop::collection::vec((1usize..4, 0..4u8), 0..6)) {
+            let side = |bit: u8| {
+                let dims: Vec<usize> = dims
+                    .iter()
+                    .map(|(dim, ones)| if ones >> bit & 1 == 1 { 1 } else { *dim })
+                    .collect();
+                shape(&dims)
+            };
+            let (a, b) = (side(0), side(1));
+            let result = a.broadcast(&b).unwrap();
+            prop_assert_eq!(sum(&result, &a, &b), expected(&result, &a, &b));
+        }
+    }
+
+    #[test]
+    fn joined_dims_make_long_rows() {
+        let walk = Walk::new(&shape(&[2, 3, 4, 5]), [&shape(&[2, 3, 4, 5]), &shape(&[3, 1, 1])]);
+        assert_eq!((walk.rank, &walk.dims[..3]), (3, &[2, 3, 20][..]));
+        let whole = Walk::new(&shape(&[2, 3]), [&shape(&[2, 3]), &shape(&[2, 3])]);
+        assert_eq!((whole.rank, whole.dims[0]), (1, 6));
+    }
+
+    #[test]
+    fn the_old_rule_puts_the_second_at_an_axis() {
+        let (a, b) = (shape(&[2, 3, 4, 5]), shape(&[3, 4]));
+        let info = |shape| TensorInfo::new(crate::DataType::FLOAT, shape);
+        let infer = |rule: Broadcast| rule.infer(&[info(a), info(b)]);
+        assert_eq!(Broadcast::At(1).second(&a, &b), Some(shape(&[1, 3, 4, 1])));
+        assert_eq!(infer(Broadcast::At(1)), Ok(info(a)));
+        assert!(infer(Broadcast::At(0)).is_err());
+        assert!(infer(Broadcast::At(3)).is_err(), "sticks out");
+        let error = infer(Broadcast::Equal).unwrap_err().to_string();
+        assert!(error.contains("`broadcast` = 0"), "{error}");
+    }
+}

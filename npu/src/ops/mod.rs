@@ -1,0 +1,319 @@
+//! The op table: everything a model may consist of.
+//!
+//! **Adding an op is adding one file** and its line in `ops!` below. The file holds an
+//! [`OpEntry`] (name, number, opsets, attributes, types) and a type that implements [`Op`]: its
+//! parameters, their bytes in a program, shape inference, the portable kernel, and the tests.
+//! Nothing else knows the op: the compiler imports, infers and folds through the table, a program
+//! is opened and run through it, and docs/status.md is compared with it.
+//!
+//! Fused forms are parameters of an op (the activation of a Conv), not ops of their own.
+
+mod error;
+mod node;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub mod activation;
+mod broadcast;
+mod gemm;
+mod movement;
+
+use std::any::Any;
+use std::fmt;
+
+use crate::DataType;
+use crate::params::{ParamReader, ParamWriter};
+use crate::tensor::{Fault, Inputs, Output, TensorInfo};
+
+pub use activation::Activation;
+pub use error::OpError;
+pub use node::{AttributeValue, Known, Node, axis};
+
+/// Newest opset whose definitions the table was compared with.
+pub const OPSET_MAX: u32 = 28;
+
+/// An op with its parameters, ready to infer, to run, or to be written into a program.
+pub trait Op: Any + fmt::Debug + Send + Sync {
+    /// The op's line of the table.
+    fn entry(&self) -> &'static OpEntry;
+
+    /// Writes the parameters; [`OpEntry::decode`] reads them.
+    fn encode(&self, into: &mut ParamWriter);
+
+    /// Type and shape of the output. The table has checked number and types of the inputs.
+    ///
+    /// # Errors
+    /// What does not fit.
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError>;
+
+    /// Computes the output. The inputs are those that `infer` accepted and the output is what it
+    /// answered; it has at least one element. Allocates nothing.
+    ///
+    /// # Errors
+    /// Memory or type of a tensor does not fit; never for a checked program.
+    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault>;
+
+    /// Floating-point operations of one run: a multiply-add counts two.
+    fn flops(&self, inputs: &[TensorInfo], output: &TensorInfo) -> u64;
+
+    /// Bytes of scratch memory that a run needs.
+    fn scratch_bytes(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> usize {
+        0
+    }
+
+    /// The function of one element that this op is, when it is one that others can take in.
+    fn activation(&self) -> Option<Activation> {
+        None
+    }
+
+    /// True when the output has the bytes of input 0, so that no copy is needed.
+    fn is_view(&self) -> bool {
+        false
+    }
+
+    /// True when the output depends on the input's shape only, not on its bytes.
+    fn reads_shape_only(&self) -> bool {
+        false
+    }
+
+    /// For looking at the parameters of one op.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// What an op made of a node: itself, and which inputs are left as operands.
+#[derive(Debug)]
+pub struct Imported {
+    /// The op.
+    pub op: Box<dyn Op>,
+    /// Indices of the node's inputs that are operands; the others went into the parameters.
+    pub operands: Vec<usize>,
+}
+
+impl Imported {
+    /// All given inputs are operands.
+    fn all(op: impl Op, node: &Node<'_>) -> Self {
+        let given = node.inputs.iter().enumerate().filter(|(_, input)| input.is_some());
+        Self { op: Box::new(op), operands: given.map(|(index, _)| index).collect() }
+    }
+
+    /// Only the first input is an operand.
+    fn first(op: impl Op) -> Self {
+        Self { op: Box::new(op), operands: vec![0] }
+    }
+}
+
+/// An attribute and the opsets that have it: `since` to before `until`.
+#[derive(Clone, Copy, Debug)]
+pub struct AttributeSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// First opset with it.
+    pub since: u32,
+    /// First opset without it again.
+    pub until: u32,
+}
+
+/// An attribute of all opsets.
+const fn always(name: &'static str) -> AttributeSpec {
+    AttributeSpec { name, since: 1, until: u32::MAX }
+}
+
+/// An attribute that was added.
+const fn since(name: &'static str, since: u32) -> AttributeSpec {
+    AttributeSpec { name, since, until: u32::MAX }
+}
+
+/// An attribute that was taken away.
+const fn before(name: &'static str, until: u32) -> AttributeSpec {
+    AttributeSpec { name, since: 1, until }
+}
+
+/// A line of the table.
+pub struct OpEntry {
+    /// Name in the model, domain `ai.onnx`.
+    pub name: &'static str,
+    /// Number in a program; never changes its meaning.
+    pub code: u16,
+    /// Opsets in which the definition changed; the first is where the op begins.
+    pub versions: &'static [u32],
+    /// Attributes.
+    pub attributes: &'static [AttributeSpec],
+    /// Least and most inputs of a node.
+    pub inputs: (usize, usize),
+    /// Least and most operands of a task.
+    pub operands: (usize, usize),
+    /// Types of the operands, which are all the same, and the opset since which.
+    pub types: &'static [(DataType, u32)],
+    /// What is refused of the definition, for the documents; empty when nothing is.
+    pub refused: &'static str,
+    /// Makes the op of a node; the table has checked opset, attribute names and input count.
+    pub import: fn(&Node<'_>) -> Result<Imported, OpError>,
+    /// Makes the op of its parameters in a program.
+    pub decode: fn(&mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError>,
+}
+
+impl fmt::Debug for OpEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)
+    }
+}
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $module:ident;)+) => {
+        $($(#[$doc])* pub mod $module;)+
+        /// The table, by name.
+        pub static TABLE: &[&OpEntry] = &[$(&$module::ENTRY),+];
+    };
+}
+
+ops! {
+    add;
+    batch_normalization;
+    concat;
+    conv;
+    global_average_pool;
+    hard_sigmoid;
+    hard_swish;
+    identity;
+    mat_mul;
+    mul;
+    relu;
+    reshape;
+    shape;
+    slice;
+    softmax;
+}
+
+/// The line of an op by its name in the model.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static OpEntry> {
+    TABLE.iter().copied().find(|entry| entry.name == name)
+}
+
+/// The line of an op by its number in a program.
+#[must_use]
+pub fn by_code(code: u16) -> Option<&'static OpEntry> {
+    TABLE.iter().copied().find(|entry| entry.code == code)
+}
+
+/// `least` to `most`, for messages.
+fn range((least, most): (usize, usize)) -> String {
+    match most {
+        _ if least == most => least.to_string(),
+        usize::MAX => format!("{least} or more"),
+        _ => format!("{least} to {most}"),
+    }
+}
+
+impl OpEntry {
+    /// Makes the op of a node, after everything that the table knows was checked.
+    ///
+    /// # Errors
+    /// Opset, attribute, count, type or shape that is not supported.
+    pub fn import_node(&'static self, node: &Node<'_>) -> Result<Imported, OpError> {
+        let first = self.versions.first().copied().unwrap_or(1);
+        if node.opset < first || node.opset > OPSET_MAX {
+            let supported = format!("{first} to {OPSET_MAX}");
+            return Err(OpError::Opset { found: node.opset, supported });
+        }
+        for (name, _) in node.attributes {
+            self.check_attribute(name, node.opset)?;
+        }
+        let given = node.inputs.len();
+        let (least, most) = self.inputs;
+        let absent = node.inputs.iter().take(least).filter(|input| input.is_none()).count();
+        if given - absent < least || given > most {
+            let supported = range(self.inputs);
+            return Err(OpError::Count { what: "inputs", found: given - absent, supported });
+        }
+        if node.outputs != 1 {
+            let supported = "1".to_owned();
+            return Err(OpError::Count { what: "outputs", found: node.outputs, supported });
+        }
+        let imported = (self.import)(node)?;
+        let types = self.types_since(node.opset);
+        for index in &imported.operands {
+            let found = node.input(*index)?.info.dtype;
+            if !types.contains(&found) {
+                return Err(OpError::types(*index, found, &types));
+            }
+        }
+        Ok(imported)
+    }
+
+    fn check_attribute(&self, name: &str, opset: u32) -> Result<(), OpError> {
+        let own = |spec: &&AttributeSpec| (spec.since..spec.until).contains(&opset);
+        if self.attributes.iter().filter(own).any(|spec| spec.name == name) {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.attributes.iter().filter(own).map(|spec| spec.name).collect();
+        let supported = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let found = match self.attributes.iter().find(|spec| spec.name == name) {
+            Some(spec) if opset < spec.since => format!("exists from opset {}", spec.since),
+            Some(spec) => format!("was removed in opset {}", spec.until),
+            None => "no attribute of this op".to_owned(),
+        };
+        Err(OpError::Attribute { name: name.to_owned(), found, supported })
+    }
+
+    /// Types of the operands in an opset.
+    #[must_use]
+    pub fn types_since(&self, opset: u32) -> Vec<DataType> {
+        self.types.iter().filter(|(_, since)| *since <= opset).map(|(dtype, _)| *dtype).collect()
+    }
+
+    /// Makes the op of all its parameters in a program.
+    ///
+    /// # Errors
+    /// They are none, or there are more of them.
+    pub fn decode_params(&'static self, bytes: &[u8]) -> Result<Box<dyn Op>, OpError> {
+        let mut reader = ParamReader::new(bytes);
+        let op = (self.decode)(&mut reader)?;
+        reader.finish()?;
+        Ok(op)
+    }
+}
+
+/// Type and shape of an op's output, after everything that the table knows was checked.
+///
+/// # Errors
+/// Number, types or shapes of the inputs do not fit.
+pub fn infer(op: &dyn Op, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
+    let entry = op.entry();
+    let (least, most) = entry.operands;
+    if inputs.len() < least || inputs.len() > most {
+        let supported = range(entry.operands);
+        return Err(OpError::Count { what: "operands", found: inputs.len(), supported });
+    }
+    let types = entry.types_since(OPSET_MAX);
+    for (index, input) in inputs.iter().enumerate() {
+        let same = [inputs[0].dtype];
+        let allowed = if index == 0 { &types[..] } else { &same[..] };
+        if !allowed.contains(&input.dtype) {
+            return Err(OpError::types(index, input.dtype, allowed));
+        }
+    }
+    op.infer(inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_unique_and_sorted() {
+        let names: Vec<&str> = TABLE.iter().map(|entry| entry.name).collect();
+        assert!(names.is_sorted(), "{names:?}");
+        let codes: BTreeSet<u16> = TABLE.iter().map(|entry| entry.code).collect();
+        assert_eq!(codes.len(), TABLE.len());
+        for entry in TABLE {
+            assert!(entry.versions.is_sorted() && entry.versions.iter().all(|v| *v <= OPSET_MAX));
+            assert_eq!(by_code(entry.code).map(|found| found.name), Some(entry.name));
+            assert_eq!(by_name(entry.name).map(|found| found.code), Some(entry.code));
+            assert!(!entry.types.is_empty());
+        }
+        assert!(by_name("Erf").is_none() && by_code(u16::MAX).is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! Relu: max(0, x).
+
+use std::any::Any;
+
+use crate::DataType;
+use crate::ops::{Activation, Imported, Op, OpEntry, OpError, before};
+use crate::params::ParamWriter;
+use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo};
+
+/// The line of the table.
+pub static ENTRY: OpEntry = OpEntry {
+    name: "Relu",
+    code: 11,
+    versions: &[1, 6, 13, 14],
+    attributes: &[before("consumed_inputs", 6)],
+    inputs: (1, 1),
+    operands: (1, 1),
+    types: &[(DataType::FLOAT, 1), (DataType::INT32, 14), (DataType::INT64, 14)],
+    refused: "",
+    import: |_| Ok(Imported::first(Relu)),
+    decode: |_| Ok(Box::new(Relu)),
+};
+
+/// max(0, x), also of whole numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Relu;
+
+impl Op for Relu {
+    fn entry(&self) -> &'static OpEntry {
+        &ENTRY
+    }
+
+    fn encode(&self, _into: &mut ParamWriter) {}
+
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
+        Ok(inputs[0])
+    }
+
+    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        match output.info.dtype {
+            DataType::INT32 => positive::<i32>(inputs, output),
+            DataType::INT64 => positive::<i64>(inputs, output),
+            _ => Activation::Relu.run(inputs, output),
+        }
+    }
+
+    fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
+        Activation::Relu.flops() * output.shape.elements() as u64
+    }
+
+    fn activation(&self) -> Option<Activation> {
+        Some(Activation::Relu)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// max(0, x) of whole numbers.
+fn positive<T: Element>(inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+    let pairs = output.elements::<T>()?.iter_mut().zip(inputs.elements::<T>(0)?);
+    pairs.for_each(|(to, x)| *to = if *x < T::ZERO { T::ZERO } else { *x });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{Case, float, int64, ints};
+
+    #[test]
+    fn every_type() {
+        let floats = Case::new(&ENTRY, 15).input(float(&[3], &[-1.0, 0.0, 2.0]));
+        assert_eq!(floats.run(), float(&[3], &[0.0, 0.0, 2.0]));
+        let whole = Case::new(&ENTRY, 14).input(ints(&[2], &[-1, 2]));
+        assert_eq!(whole.run(), ints(&[2], &[0, 2]));
+        let long = Case::new(&ENTRY, 14).input(int64(&[2], &[i64::MIN, 2]));
+        assert_eq!(long.run(), int64(&[2], &[0, 2]));
+    }
+
+    #[test]
+    fn whole_numbers_since_opset_14() {
+        let case = Case::new(&ENTRY, 13).input(ints(&[1], &[1]));
+        assert!(case.refused().contains("input 0 is int32; supported: float32"));
+    }
+}

@@ -1,0 +1,197 @@
+//! One op in a test: a node is imported, its parameters go through their bytes, and the kernel runs
+//! on memory that was not zero before.
+
+use crate::DataType;
+use crate::aligned::AlignedBytes;
+use crate::cast::{bytes_of, elements};
+use crate::ops::{AttributeValue, Known, Node, Op, OpEntry, OpError, infer};
+use crate::params::ParamWriter;
+use crate::shape::Shape;
+use crate::tensor::{Element, Output, TensorInfo, TensorList};
+
+/// A tensor with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    pub(crate) info: TensorInfo,
+    pub(crate) bytes: AlignedBytes,
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.info == other.info && self.bytes[..] == other.bytes[..]
+    }
+}
+
+impl Value {
+    pub(crate) fn new<T: Element>(dims: &[usize], values: &[T]) -> Self {
+        let info = TensorInfo::new(T::TYPE, Shape::new(dims).unwrap());
+        assert_eq!(info.shape.elements(), values.len(), "as many values as the shape says");
+        Self { info, bytes: AlignedBytes::copy_of(bytes_of(values)) }
+    }
+
+    pub(crate) fn elements<T: Element>(&self) -> &[T] {
+        assert_eq!(self.info.dtype, T::TYPE);
+        elements(&self.bytes).unwrap()
+    }
+}
+
+pub(crate) fn float(dims: &[usize], values: &[f32]) -> Value {
+    Value::new(dims, values)
+}
+
+pub(crate) fn ints(dims: &[usize], values: &[i32]) -> Value {
+    Value::new(dims, values)
+}
+
+pub(crate) fn int64(dims: &[usize], values: &[i64]) -> Value {
+    Value::new(dims, values)
+}
+
+/// Deterministic values in -1.0 to 1.0.
+pub(crate) fn noise(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let bits = u16::try_from(state >> 48).unwrap();
+            f32::from(bits) / 32_768.0 - 1.0
+        })
+        .collect()
+}
+
+/// A node of one op.
+pub(crate) struct Case {
+    entry: &'static OpEntry,
+    opset: u32,
+    attributes: Vec<(String, AttributeValue)>,
+    inputs: Vec<Option<Value>>,
+    constant: bool,
+    outputs: usize,
+}
+
+impl Case {
+    pub(crate) fn new(entry: &'static OpEntry, opset: u32) -> Self {
+        let (attributes, inputs) = (Vec::new(), Vec::new());
+        Self { entry, opset, attributes, inputs, constant: true, outputs: 1 }
+    }
+
+    fn attribute(mut self, name: &str, value: AttributeValue) -> Self {
+        self.attributes.push((name.to_owned(), value));
+        self
+    }
+
+    pub(crate) fn int(self, name: &str, value: i64) -> Self {
+        self.attribute(name, AttributeValue::Int(value))
+    }
+
+    pub(crate) fn float(self, name: &str, value: f32) -> Self {
+        self.attribute(name, AttributeValue::Float(value))
+    }
+
+    pub(crate) fn ints(self, name: &str, value: &[i64]) -> Self {
+        self.attribute(name, AttributeValue::Ints(value.to_vec()))
+    }
+
+    pub(crate) fn text(self, name: &str, value: &str) -> Self {
+        self.attribute(name, AttributeValue::Text(value.to_owned()))
+    }
+
+    pub(crate) fn input(mut self, value: Value) -> Self {
+        self.inputs.push(Some(value));
+        self
+    }
+
+    /// An optional input that is left out.
+    pub(crate) fn absent(mut self) -> Self {
+        self.inputs.push(None);
+        self
+    }
+
+    /// The values of inputs are not known when the node is imported.
+    pub(crate) fn data(mut self) -> Self {
+        self.constant = false;
+        self
+    }
+
+    pub(crate) fn outputs(mut self, outputs: usize) -> Self {
+        self.outputs = outputs;
+        self
+    }
+
+    /// Imports the node and sends the op through its bytes.
+    pub(crate) fn import(&self) -> Result<(Box<dyn Op>, Vec<&Value>), OpError> {
+        let known = |value: &'_ Value| Known { info: value.info, value: None };
+        let inputs: Vec<Option<Known<'_>>> = self
+            .inputs
+            .iter()
+            .map(|input| {
+                let value = input.as_ref()?;
+                Some(Known { value: self.constant.then_some(&value.bytes[..]), ..known(value) })
+            })
+            .collect();
+        let node = Node {
+            opset: self.opset,
+            attributes: &self.attributes,
+            inputs: &inputs,
+            outputs: self.outputs,
+        };
+        let imported = self.entry.import_node(&node)?;
+        let mut writer = ParamWriter::default();
+        imported.op.encode(&mut writer);
+        let bytes = writer.into_bytes();
+        let op = self.entry.decode_params(&bytes).expect("what an op writes it can read");
+        assert_eq!(format!("{op:?}"), format!("{:?}", imported.op), "bytes keep the parameters");
+        for shorter in 0..bytes.len() {
+            assert!(self.entry.decode_params(&bytes[..shorter]).is_err(), "cut at {shorter}");
+        }
+        let operands = imported.operands.iter().map(|index| self.inputs[*index].as_ref().unwrap());
+        Ok((op, operands.collect()))
+    }
+
+    /// The result.
+    pub(crate) fn run(&self) -> Value {
+        let (op, operands) = self.import().unwrap();
+        let infos: Vec<TensorInfo> = operands.iter().map(|value| value.info).collect();
+        let info = infer(&*op, &infos).unwrap();
+        let mut bytes = AlignedBytes::zeroed(info.bytes());
+        bytes.fill(0xEE);
+        let mut scratch = AlignedBytes::zeroed(op.scratch_bytes(&infos, &info));
+        scratch.fill(0xEE);
+        let list: Vec<(TensorInfo, &[u8])> =
+            operands.iter().map(|value| (value.info, &value.bytes[..])).collect();
+        if info.shape.elements() > 0 {
+            let mut output = Output { info: &info, bytes: &mut bytes, scratch: &mut scratch };
+            op.run(&TensorList(&list), &mut output).unwrap();
+        }
+        Value { info, bytes }
+    }
+
+    /// Why the node is refused, by import or by inference.
+    pub(crate) fn refused(&self) -> String {
+        let result = self.import().and_then(|(op, operands)| {
+            let infos: Vec<TensorInfo> = operands.iter().map(|value| value.info).collect();
+            infer(&*op, &infos)
+        });
+        result.expect_err("the node is refused").to_string()
+    }
+}
+
+/// Asserts that floats are equal within `tolerance`, absolute and relative.
+pub(crate) fn assert_close(found: &Value, expected: &Value, tolerance: f32) {
+    assert_eq!(found.info, expected.info);
+    let pairs = found.elements::<f32>().iter().zip(expected.elements::<f32>());
+    for (index, (found, expected)) in pairs.enumerate() {
+        let limit = tolerance * expected.abs().max(1.0);
+        assert!((found - expected).abs() <= limit, "[{index}]: {found}, expected {expected}");
+    }
+}
+
+/// The type of a tensor, for cases of every type.
+pub(crate) fn value_of(dtype: DataType, dims: &[usize], values: &[i32]) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    match dtype {
+        DataType::FLOAT => float(dims, &values.iter().map(|x| *x as f32).collect::<Vec<_>>()),
+        DataType::INT64 => int64(dims, &values.iter().map(|x| i64::from(*x)).collect::<Vec<_>>()),
+        _ => ints(dims, values),
+    }
+}
