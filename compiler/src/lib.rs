@@ -1,1 +1,67 @@
-//! c
+//! The compiler: an ONNX model in, a program (OM) out.
+//!
+//! Stages are types, and each function of the way takes the one before:
+//!
+//! ```text
+//!  bytes ──import──▶ Imported ──type_graph──▶ Typed ──optimise──▶ Typed ──plan──▶ Planned ──▶ OM
+//!          names,              types, shapes,         fused,               offsets in
+//!          attributes,         constants folded       nothing unused       the arena
+//!          no copy of weights
+//! ```
+//!
+//! What a node means is in the op table (`npu::ops`), not here: a node is imported, inferred and
+//! folded through the same line of the table that runs it. Same model, same options, same bytes.
+#![deny(unsafe_code)]
+
+mod arena;
+mod error;
+mod fold;
+mod fuse;
+mod import;
+mod onnx;
+mod plan;
+mod tidy;
+mod typed;
+
+use bytes::Bytes;
+use npu::aligned::AlignedBytes;
+use npu::inspect::{Report, inspect};
+use npu::program::Om;
+
+pub use error::CompileError;
+pub use import::{Dim, Imported, import};
+pub use plan::{Planned, plan};
+pub use typed::{Typed, type_graph};
+
+/// What a model is compiled for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Dims of inputs by name. Needed for an input with dims that the model leaves open; for others
+    /// it must agree with the model.
+    pub input_shapes: Vec<(String, Vec<usize>)>,
+}
+
+/// A compiled model.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The program, in the OM format.
+    pub om: AlignedBytes,
+    /// What is in it.
+    pub report: Report,
+    /// What was strange in the model and did no harm.
+    pub warnings: Vec<String>,
+}
+
+/// Compiles an ONNX model. Weights are taken from `model` without a copy until they are written
+/// into the program; give it a mapping by `Bytes::from_owner`.
+///
+/// # Errors
+/// What is wrong with the model, not supported, or not known: [`CompileError`].
+pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError> {
+    let imported = import(model)?;
+    let typed = type_graph(imported, options)?.optimise();
+    let om = plan(&typed).write()?;
+    let opened = Om::open(&om[..]).map_err(CompileError::Program)?;
+    let report = inspect(&opened);
+    Ok(Compiled { report, warnings: typed.into_warnings(), om })
+}

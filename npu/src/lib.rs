@@ -12,11 +12,12 @@
 pub mod aligned;
 mod cast;
 pub mod checksum;
-
+pub mod engine;
+pub mod inspect;
 mod isa;
 pub mod ops;
 pub mod params;
-
+pub mod program;
 pub mod shape;
 pub mod tensor;
 

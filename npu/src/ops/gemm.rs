@@ -197,7 +197,11 @@ mod tests {
                 let size = (rows, depth, columns);
                 assert!((f64::from(*found) - expected).abs() < 1e-5, "{size:?} at {index}");
             }
-            assert_eq!(compute(|gemm| isa::run(gemm)), portable, "both forms compute the same bits");
+            assert_eq!(
+                compute(|gemm| isa::run(gemm)),
+                portable,
+                "both forms compute the same bits"
+            );
         }
     }
 }

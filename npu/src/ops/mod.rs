@@ -26,6 +26,7 @@ use crate::params::{ParamReader, ParamWriter};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub use activation::Activation;
+pub use broadcast::Broadcast;
 pub use error::OpError;
 pub use node::{AttributeValue, Known, Node, axis};
 

@@ -1,0 +1,48 @@
+//! Constant folding: what depends on constants and shapes alone is computed when the model is
+//! compiled, by the kernels that would have run.
+
+use bytes::Bytes;
+use npu::aligned::AlignedBytes;
+use npu::ops::Op;
+use npu::tensor::{Fault, Output, TensorInfo, TensorList};
+
+use crate::typed::{TensorIndex, TypedTensor};
+
+/// Largest result that is computed in advance, in bytes: it becomes a part of the program.
+const FOLDED_MAX: usize = 256 << 20;
+
+/// The value of an op's output, if it is the same in every run.
+pub(crate) fn fold(
+    op: &dyn Op,
+    tensors: &[TypedTensor],
+    operands: &[TensorIndex],
+    info: &TensorInfo,
+) -> Result<Option<Bytes>, Fault> {
+    let shape_only = op.reads_shape_only();
+    let constant = operands.iter().all(|index| tensors[*index].value.is_some());
+    if !(constant || shape_only) || info.bytes() > FOLDED_MAX {
+        return Ok(None);
+    }
+    // A view of a constant is the constant.
+    if let (true, Some(value)) = (op.is_view(), operands.first()) {
+        return Ok(tensors[*value].value.clone());
+    }
+    let values: Vec<(TensorInfo, AlignedBytes)> = operands
+        .iter()
+        .map(|index| {
+            let TypedTensor { info, value, .. } = &tensors[*index];
+            let bytes = value.as_ref().filter(|_| !shape_only);
+            (*info, bytes.map(|bytes| AlignedBytes::copy_of(bytes)).unwrap_or_default())
+        })
+        .collect();
+    let inputs: Vec<(TensorInfo, &[u8])> =
+        values.iter().map(|(info, bytes)| (*info, &bytes[..])).collect();
+    let infos: Vec<TensorInfo> = values.iter().map(|(info, _)| *info).collect();
+    let mut result = AlignedBytes::zeroed(info.bytes());
+    let mut scratch = AlignedBytes::zeroed(op.scratch_bytes(&infos, info));
+    if info.bytes() > 0 {
+        let mut output = Output { info, bytes: &mut result, scratch: &mut scratch };
+        op.run(&TensorList(&inputs), &mut output)?;
+    }
+    Ok(Some(Bytes::from_owner(result)))
+}

@@ -1,0 +1,180 @@
+//! Fusion into a Conv: what follows it and is known in advance becomes part of it.
+//!
+//! * A factor and an offset for each feature map (BatchNormalization, Mul and Add with a constant of
+//!   such a shape) go into weights and bias.
+//! * A function of one element goes into the Conv's parameters.
+//!
+//! Only if nobody else reads what lies between.
+
+use bytes::Bytes;
+use npu::ops::add::Add;
+use npu::ops::batch_normalization::BatchNormalization;
+use npu::ops::conv::Conv;
+use npu::ops::mul::Mul;
+use npu::ops::{Activation, Op};
+use npu::shape::Shape;
+use npu::tensor::TensorInfo;
+
+use crate::typed::{TensorIndex, Typed};
+
+/// A factor and an offset for each feature map.
+struct Affine {
+    factors: Vec<f64>,
+    offsets: Vec<f64>,
+}
+
+impl Typed {
+    /// Fuses until nothing changes.
+    pub(crate) fn fuse(&mut self) {
+        let mut readers = vec![0usize; self.tensors.len()];
+        let inputs = self.nodes.iter().flat_map(|node| &node.inputs);
+        for tensor in inputs.chain(self.outputs.iter().map(|(_, output)| output)) {
+            readers[*tensor] += 1;
+        }
+        let mut reader_of = vec![None; self.tensors.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.inputs.iter().for_each(|input| reader_of[*input] = Some(index));
+        }
+        let mut gone = vec![false; self.nodes.len()];
+        for conv in 0..self.nodes.len() {
+            // Each round takes in the only reader of the Conv's result.
+            while let Some(reader) = reader_of
+                .get(self.nodes[conv].output)
+                .copied()
+                .flatten()
+                .filter(|_| readers[self.nodes[conv].output] == 1)
+            {
+                if !self.take_in(conv, reader) {
+                    break;
+                }
+                self.nodes[conv].output = self.nodes[reader].output;
+                gone[reader] = true;
+            }
+        }
+        let mut gone = gone.into_iter();
+        self.nodes.retain(|_| !gone.next().unwrap_or(false));
+    }
+
+    /// Makes `reader` part of `conv`; false when it can't be.
+    fn take_in(&mut self, conv: usize, reader: usize) -> bool {
+        let Some(own) = self.nodes[conv].op.as_any().downcast_ref::<Conv>().copied() else {
+            return false;
+        };
+        if own.activation != Activation::None {
+            return false;
+        }
+        if let Some(activation) = self.nodes[reader].op.activation() {
+            self.nodes[conv].op = Box::new(own.with_activation(activation));
+            return true;
+        }
+        let affine = self.affine(conv, reader);
+        affine.is_some_and(|affine| self.absorb(conv, &affine).is_some())
+    }
+
+    /// What `reader` does to each feature map of the result of `conv`.
+    fn affine(&self, conv: usize, reader: usize) -> Option<Affine> {
+        let (result, reader) = (self.nodes[conv].output, &self.nodes[reader]);
+        let shape = self.tensors[result].info.shape;
+        let maps = shape.dims()[1];
+        let op = reader.op.as_any();
+        if let Some(norm) = op.downcast_ref::<BatchNormalization>() {
+            if reader.inputs[0] != result {
+                return None;
+            }
+            let list =
+                |index: usize| self.floats(reader.inputs[index]).filter(|own| own.len() == maps);
+            let (scale, bias, mean, variance) = (list(1)?, list(2)?, list(3)?, list(4)?);
+            let epsilon = f64::from(norm.epsilon);
+            let factors: Vec<f64> =
+                scale.iter().zip(&variance).map(|(s, v)| s / (v + epsilon).sqrt()).collect();
+            let offsets = (0..maps).map(|map| bias[map] - mean[map] * factors[map]).collect();
+            return Some(Affine { factors, offsets });
+        }
+        let constant = match reader.inputs[..] {
+            [a, b] if a == result && b != result => b,
+            [a, b] if b == result && a != result => a,
+            _ => return None,
+        };
+        if self.tensors[reader.output].info.shape != shape {
+            return None;
+        }
+        let values = self.floats(constant)?;
+        let per_map = per_map(&self.tensors[constant].info.shape, &shape, reader.op.as_ref())?;
+        let values = if per_map { values } else { vec![*values.first()?; maps] };
+        if op.is::<Add>() {
+            return Some(Affine { factors: vec![1.0; maps], offsets: values });
+        }
+        op.is::<Mul>().then(|| Affine { factors: values, offsets: vec![0.0; maps] })
+    }
+
+    /// Weights and bias of `conv` with a factor and an offset for each feature map of its result.
+    fn absorb(&mut self, conv: usize, affine: &Affine) -> Option<()> {
+        let inputs = self.nodes[conv].inputs.clone();
+        let maps = affine.factors.len();
+        let info = self.tensors[inputs[1]].info;
+        let weights = self.floats(inputs[1])?;
+        let bias = match inputs.get(2) {
+            Some(bias) => self.floats(*bias)?,
+            None => vec![0.0; maps],
+        };
+        let scaled = (0..maps).map(|map| bias[map] * affine.factors[map] + affine.offsets[map]);
+        let bias = bytes(scaled);
+        let each = weights.len() / maps.max(1);
+        let scaled = weights.iter().enumerate().map(|(at, w)| w * affine.factors[at / each.max(1)]);
+        let (own_weights, own_bias) =
+            (bytes(scaled), TensorInfo::new(info.dtype, Shape::new(&[maps]).ok()?));
+        let name = self.tensors[inputs[1]].name.clone();
+        // Without a factor the weights stay a part of the model's file.
+        let weights = if affine.factors.iter().all(|factor| *factor == 1.0) {
+            inputs[1]
+        } else {
+            self.add(&name, info, Some(own_weights))
+        };
+        let bias = self.add(&format!("{name} bias"), own_bias, Some(bias));
+        self.nodes[conv].inputs = vec![inputs[0], weights, bias];
+        Some(())
+    }
+
+    /// The values of a constant of floats.
+    fn floats(&self, index: TensorIndex) -> Option<Vec<f64>> {
+        let tensor = &self.tensors[index];
+        if tensor.info.dtype != npu::DataType::FLOAT {
+            return None;
+        }
+        let (words, _) = tensor.value.as_ref()?.as_chunks();
+        Some(words.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect())
+    }
+}
+
+/// Whether a constant has one value a feature map (true) or one for all (false); `None` for others.
+fn per_map(constant: &Shape, result: &Shape, op: &dyn Op) -> Option<bool> {
+    use npu::ops::Broadcast;
+    let rule = match (op.as_any().downcast_ref::<Add>(), op.as_any().downcast_ref::<Mul>()) {
+        (Some(add), _) => add.broadcast,
+        (_, Some(mul)) => mul.broadcast,
+        _ => return None,
+    };
+    if constant.elements() == 1 {
+        return Some(false);
+    }
+    // Where the constant's dims stand among the result's.
+    let at = match rule {
+        Broadcast::Numpy => result.rank().checked_sub(constant.rank())?,
+        Broadcast::At(at) => at,
+        _ => return None,
+    };
+    let per_map = constant
+        .dims()
+        .iter()
+        .enumerate()
+        .all(|(index, dim)| *dim == if at + index == 1 { result.dims()[1] } else { 1 });
+    (per_map && constant.elements() == result.dims()[1]).then_some(true)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounded to the kernel's precision")]
+fn bytes(values: impl Iterator<Item = f64>) -> Bytes {
+    values.flat_map(|value| (value as f32).to_le_bytes()).collect::<Vec<u8>>().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Rewrites that change no result: copies of names go, what nobody reads goes, and outputs get
+//! tensors of their own.
+
+use npu::ops::identity::Identity;
+
+use crate::typed::{TensorIndex, Typed, TypedNode};
+
+impl Typed {
+    /// The same function in fewer nodes.
+    #[must_use]
+    pub fn optimise(mut self) -> Self {
+        self.bypass_identities();
+        self.remove_unused();
+        self.fuse();
+        self.remove_unused();
+        self.own_outputs();
+        self
+    }
+
+    /// Whoever reads a copy reads the original.
+    fn bypass_identities(&mut self) {
+        let mut original: Vec<TensorIndex> = (0..self.tensors.len()).collect();
+        self.nodes.retain_mut(|node| {
+            for input in &mut node.inputs {
+                *input = original[*input];
+            }
+            let copy = node.op.as_any().is::<Identity>();
+            if copy {
+                original[node.output] = node.inputs[0];
+            }
+            !copy
+        });
+        for (_, output) in &mut self.outputs {
+            *output = original[*output];
+        }
+    }
+
+    /// Removes nodes whose results nobody reads.
+    pub(crate) fn remove_unused(&mut self) {
+        let mut read = vec![false; self.tensors.len()];
+        for (_, output) in &self.outputs {
+            read[*output] = true;
+        }
+        let mut keep = vec![false; self.nodes.len()];
+        for (node, keep) in self.nodes.iter().zip(&mut keep).rev() {
+            *keep = read[node.output];
+            if *keep {
+                node.inputs.iter().for_each(|input| read[*input] = true);
+            }
+        }
+        let mut keep = keep.into_iter();
+        self.nodes.retain(|_| keep.next().unwrap_or(true));
+    }
+
+    /// An output is written by a node, and by it alone: one that is a constant, an input or another
+    /// output is copied.
+    fn own_outputs(&mut self) {
+        for index in 0..self.outputs.len() {
+            let (name, tensor) = self.outputs[index].clone();
+            let shared = self.outputs[..index].iter().any(|(_, other)| *other == tensor);
+            let made = self.nodes.iter().any(|node| node.output == tensor);
+            if made && !shared {
+                continue;
+            }
+            let output = self.add(&name, self.tensors[tensor].info, None);
+            let (op, inputs) = (Box::new(Identity), vec![tensor]);
+            self.nodes.push(TypedNode { name: name.clone(), op, inputs, output });
+            self.outputs[index].1 = output;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What is in a program, for people: tasks with their shapes and cost, and where memory goes.
+
+use std::fmt;
+
+use crate::ops::Activation;
+use crate::ops::conv::Conv;
+use crate::program::{Om, Place, Task};
+use crate::tensor::TensorInfo;
+
+/// A tensor that a task touches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorReport {
+    /// Name in the model.
+    pub name: String,
+    /// Type and shape.
+    pub info: TensorInfo,
+    /// Where it lies.
+    pub place: Place,
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskReport {
+    /// Name of the op; with the activation that was fused into it, as `Conv+HardSwish`.
+    pub op: String,
+    /// Name of the node that it was compiled from.
+    pub name: String,
+    /// What it reads, in order.
+    pub inputs: Vec<TensorReport>,
+    /// What it writes.
+    pub output: TensorReport,
+    /// Floating-point operations; a multiply-add counts two.
+    pub flops: u64,
+    /// Bytes of its inputs that are weights.
+    pub weights_bytes: u64,
+    /// Bytes of scratch memory.
+    pub scratch_bytes: u64,
+}
+
+/// A program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of working memory that a run needs.
+    pub arena_bytes: u64,
+    /// Bytes of the weights.
+    pub weights_bytes: u64,
+    /// Floating-point operations of a run.
+    pub flops: u64,
+    /// Inputs, in the order in which they are bound.
+    pub inputs: Vec<TensorReport>,
+    /// Outputs, in the order in which they are bound.
+    pub outputs: Vec<TensorReport>,
+    /// Tasks, in order.
+    pub tasks: Vec<TaskReport>,
+}
+
+/// Looks at a program.
+#[must_use]
+pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
+    let tensor = |index: &usize| {
+        let tensor = &om.tensors()[*index];
+        let name = om.tensor_name(tensor).to_owned();
+        TensorReport { name, info: tensor.info, place: tensor.place }
+    };
+    let tasks: Vec<TaskReport> = om
+        .tasks()
+        .iter()
+        .map(|task| {
+            let inputs: Vec<TensorReport> = task.operands.iter().map(tensor).collect();
+            let infos: Vec<TensorInfo> = inputs.iter().map(|input| input.info).collect();
+            let output = tensor(&task.output);
+            let weights = inputs.iter().filter(|input| matches!(input.place, Place::Weights(_)));
+            TaskReport {
+                op: op_name(task),
+                name: om.task_name(task).to_owned(),
+                flops: task.op.flops(&infos, &output.info),
+                weights_bytes: weights.map(|input| input.info.bytes() as u64).sum(),
+                scratch_bytes: task.scratch.len() as u64,
+                inputs,
+                output,
+            }
+        })
+        .collect();
+    Report {
+        file_bytes: om.file_bytes() as u64,
+        arena_bytes: om.arena_bytes() as u64,
+        weights_bytes: om.weights_bytes() as u64,
+        flops: tasks.iter().map(|task| task.flops).sum(),
+        inputs: om.inputs().iter().map(tensor).collect(),
+        outputs: om.outputs().iter().map(tensor).collect(),
+        tasks,
+    }
+}
+
+fn op_name(task: &Task) -> String {
+    let name = task.op.entry().name;
+    match task.op.as_any().downcast_ref::<Conv>().map(|conv| conv.activation) {
+        None | Some(Activation::None) => name.to_owned(),
+        Some(activation) => format!("{name}+{}", activation.name()),
+    }
+}
+
+impl fmt::Display for TensorReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.info)
+    }
+}
