@@ -7,7 +7,7 @@
 //! Reader        r        r        r        r               r                 r               r
 //! ```
 //! Everything is mapped read-only first and the writable parts are laid over it, so a wild write
-//! into a foreign part faults. The group lives as long as the process: mappings are leaked on
+//! into a foreign part faults. A process of several slots has all their parts as its own. The group lives as long as the process: mappings are leaked on
 //! purpose, and [`Attached::retire`] hands the memory back while keeping the addresses reserved.
 #![allow(unsafe_code, reason = "the one place that turns mappings into a group")]
 
@@ -134,12 +134,14 @@ pub struct Attached {
     pub group: Group<'static>,
     /// What this process may write.
     pub role: Role,
+    /// Further slots of this process.
+    pub also: Box<[SlotId]>,
     name: [u8; 32],
     control: Mapping,
     arena: Mapping,
 }
 
-/// Attaches this process. The descriptors may be closed afterwards.
+/// Attaches this process with one slot. The descriptors may be closed afterwards.
 ///
 /// # Errors
 /// [`Failure::Attach`] for garbage, a truncated, newer or otherwise sized segment, or a slot out of
@@ -148,6 +150,20 @@ pub fn attach(
     control: BorrowedFd<'_>,
     arena: BorrowedFd<'_>,
     role: Role,
+) -> Result<&'static Attached, Failure> {
+    attach_all(control, arena, role, &[])
+}
+
+/// As [`attach`], for a process that owns several slots (a device: one for each of its models): a
+/// member may write the private parts and partitions of `also`, too.
+///
+/// # Errors
+/// As [`attach`]; [`AttachError::Slot`] also for a slot that is named twice.
+pub fn attach_all(
+    control: BorrowedFd<'_>,
+    arena: BorrowedFd<'_>,
+    role: Role,
+    also: &[SlotId],
 ) -> Result<&'static Attached, Failure> {
     let control_len = memfd::len(control)?;
     let arena_len = memfd::len(arena)?;
@@ -171,13 +187,18 @@ pub fn attach(
     };
     match role {
         Role::Member(slot) => {
-            let desc = group.memory.slot_descs.get(slot.0 as usize).ok_or(AttachError::Slot)?;
             overlay(layout.shared, layout.private)?;
-            let private = layout.private_offset(slot.0);
-            overlay(private, private + layout.private_stride)?;
-            if desc.partition_len != 0 {
-                let (at, len) = (to_len(desc.partition_offset)?, to_len(desc.partition_len)?);
-                arena_map.overlay(arena, at, len, Access::ReadWrite)?;
+            let slots: Vec<SlotId> = [slot].iter().chain(also).copied().collect();
+            for (index, slot) in slots.iter().enumerate() {
+                let desc = group.memory.slot_descs.get(slot.0 as usize);
+                let twice = slots.iter().take(index).any(|other| other == slot);
+                let desc = desc.filter(|_| !twice).ok_or(AttachError::Slot)?;
+                let private = layout.private_offset(slot.0);
+                overlay(private, private + layout.private_stride)?;
+                if desc.partition_len != 0 {
+                    let (at, len) = (to_len(desc.partition_offset)?, to_len(desc.partition_len)?);
+                    arena_map.overlay(arena, at, len, Access::ReadWrite)?;
+                }
             }
         }
         Role::Supervisor => overlay(layout.status, layout.control_len)?,
@@ -189,7 +210,8 @@ pub fn attach(
     control_map.dont_fork()?;
     arena_map.dont_fork()?;
     let (control, arena) = (control_map, arena_map);
-    Ok(Box::leak(Box::new(Attached { group, role, name: header.name, control, arena })))
+    let also = also.into();
+    Ok(Box::leak(Box::new(Attached { group, role, also, name: header.name, control, arena })))
 }
 
 impl Attached {
@@ -210,11 +232,34 @@ impl Attached {
         generation: u32,
     ) -> Result<executor_core::pool::Worker<'static>, AttachError> {
         match self.role {
-            Role::Member(slot) => {
-                executor_core::pool::Worker::new(&self.group, slot, index, generation)
-            }
+            Role::Member(slot) => self.worker_of(slot, index, generation),
             Role::Supervisor | Role::Reader => Err(AttachError::Slot),
         }
+    }
+
+    /// Worker `index` of one of this process's slots, generation `generation`.
+    ///
+    /// # Errors
+    /// [`AttachError::Slot`] for a slot that is not this process's, or an index out of range.
+    pub fn worker_of(
+        &self,
+        slot: SlotId,
+        index: u32,
+        generation: u32,
+    ) -> Result<executor_core::pool::Worker<'static>, AttachError> {
+        if self.slots().any(|own| own == slot) {
+            return executor_core::pool::Worker::new(&self.group, slot, index, generation);
+        }
+        Err(AttachError::Slot)
+    }
+
+    /// Every slot of this process.
+    pub fn slots(&self) -> impl Iterator<Item = SlotId> {
+        let first = match self.role {
+            Role::Member(slot) => Some(slot),
+            Role::Supervisor | Role::Reader => None,
+        };
+        first.into_iter().flat_map(|slot| [slot].into_iter().chain(self.also.iter().copied()))
     }
 
     /// Slot whose partition holds `address`, if it lies in the arena: names the owner after a
@@ -229,21 +274,23 @@ impl Attached {
         })
     }
 
-    /// Makes the own partition's pages present and writable, so that no message of this process
-    /// waits for one. The others' come with their first look, 64 KiB at a time: mapping all of a
-    /// large arena would delay the start (0.18 ms a MiB) for pages that are mostly never read.
+    /// Makes the pages of the own partitions present and writable, so that no message of this
+    /// process waits for one. The others' come with their first look, 64 KiB at a time: mapping all
+    /// of a large arena would delay the start (0.18 ms a MiB) for pages that are mostly never read.
     ///
     /// # Errors
     /// The system refuses, for want of memory.
     pub fn populate_own(&self) -> Result<(), Failure> {
-        let Role::Member(slot) = self.role else { return Ok(()) };
-        let desc = self.group.memory.slot_descs.get(slot.0 as usize);
-        let Some(desc) = desc.filter(|desc| desc.partition_len != 0) else { return Ok(()) };
-        let (at, len) = (to_len(desc.partition_offset)?, to_len(desc.partition_len)?);
-        // Pages that are there already come 16 at a time when they are read, and one by one when
-        // they are written; a shared page is writable either way.
-        self.arena.populate_read(at, len)?;
-        Ok(self.arena.populate_write(at, len)?)
+        for slot in self.slots() {
+            let desc = self.group.memory.slot_descs.get(slot.0 as usize);
+            let Some(desc) = desc.filter(|desc| desc.partition_len != 0) else { continue };
+            let (at, len) = (to_len(desc.partition_offset)?, to_len(desc.partition_len)?);
+            // Pages that are there already come 16 at a time when they are read, and one by one
+            // when they are written; a shared page is writable either way.
+            self.arena.populate_read(at, len)?;
+            self.arena.populate_write(at, len)?;
+        }
+        Ok(())
     }
 
     /// Gives the memory back; the addresses stay reserved, so a late access faults instead of

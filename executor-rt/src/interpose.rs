@@ -10,7 +10,8 @@
 //! State: `init` → [`seal`] → `sealed` → [`finalise`] → `finalising`. In `sealed` a call counts for
 //! the calling thread's role: *runtime* ([`adopt_thread`], and the thread that sealed), *user*
 //! (inside [`in_user_code`]), *exempt* (inside [`exempt`]: error texts, user exceptions, vectors
-//! returned by value in the C++ API), or *foreign* (threads that the runtime did not start, such as
+//! returned by value in the C++ API), *late set-up* (inside [`late_setup`]: a model that is loaded
+//! while others run), or *foreign* (threads that the runtime did not start, such as
 //! a library's own pool). Debug builds abort on a runtime call.
 //!
 //! Cost per call: two relaxed loads and one relaxed add; no lock, no allocation.
@@ -33,6 +34,7 @@ static SETUP: AtomicU64 = AtomicU64::new(0);
 static RUNTIME: AtomicU64 = AtomicU64::new(0);
 static USER: AtomicU64 = AtomicU64::new(0);
 static EXEMPT: AtomicU64 = AtomicU64::new(0);
+static LATE: AtomicU64 = AtomicU64::new(0);
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
 static FINAL: AtomicU64 = AtomicU64::new(0);
 
@@ -42,6 +44,7 @@ enum Role {
     Runtime,
     User,
     Exempt,
+    Late,
 }
 
 thread_local! {
@@ -61,6 +64,8 @@ pub struct Counts {
     pub user: u64,
     /// After `seal`, in listed exempt paths.
     pub exempt: u64,
+    /// After `seal`, in [`late_setup`].
+    pub late: u64,
     /// After `seal`, by threads that the runtime did not start.
     pub foreign: u64,
     /// After [`finalise`].
@@ -75,6 +80,7 @@ pub fn counts() -> Counts {
         runtime: RUNTIME.load(Ordering::Relaxed),
         user: USER.load(Ordering::Relaxed),
         exempt: EXEMPT.load(Ordering::Relaxed),
+        late: LATE.load(Ordering::Relaxed),
         foreign: FOREIGN.load(Ordering::Relaxed),
         finalising: FINAL.load(Ordering::Relaxed),
     }
@@ -131,6 +137,12 @@ pub fn exempt<R>(f: impl FnOnce() -> R) -> R {
     as_role(Role::Exempt, f)
 }
 
+/// Runs `f`, set-up after `seal` (a model loaded while others run): it may allocate, is counted
+/// apart, and is no part of anybody's loop.
+pub fn late_setup<R>(f: impl FnOnce() -> R) -> R {
+    as_role(Role::Late, f)
+}
+
 fn as_role<R>(role: Role, f: impl FnOnce() -> R) -> R {
     /// Restores the role on every way out, unwinding included.
     struct Restore(Role);
@@ -150,6 +162,7 @@ fn count() {
         SEALED => match ROLE.with(Cell::get) {
             Role::User => add(&USER),
             Role::Exempt => add(&EXEMPT),
+            Role::Late => add(&LATE),
             Role::Foreign => add(&FOREIGN),
             Role::Runtime => violation(),
         },

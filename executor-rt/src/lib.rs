@@ -3,6 +3,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`attach`] | create a memory group, attach this process to one |
+//! | [`environment`] | the same from the variables that the parent sets; the log of the process |
+//! | [`node`] | the loop of one node: collect, execute, send, give back |
 //! | [`waiter`], [`port`] | sleeping and ringing; alloc, enqueue, dequeue with a deadline |
 //! | [`plan`] | what the host tells the supervisor |
 //! | [`bridge`] | queue readiness as an eventfd |
@@ -14,22 +16,27 @@
 //! | [`interpose`] | counted malloc family, `seal()`, the *in user code* split |
 //! | [`log`] | log lines without allocation, their parser, the rate limiter |
 //! | [`proto`] | control messages (protobuf, fixed field numbers), bounded decoding |
-//! | [`server`] | the message server as a state machine without I/O |
+//! | [`server`], [`control`] | the message server as a state machine without I/O; its queues |
+//! | [`report`] | log lines of the executor itself |
 //!
-//! It is not: models, user functions, or a policy of any kind.
+//! It is not: models, user functions (they come in as a [`node::Task`]), or a policy of any kind.
 #![deny(unsafe_code)]
 
 pub mod argv;
 pub mod attach;
 pub mod bridge;
+pub mod control;
+pub mod environment;
 pub mod esched;
 pub mod exchange;
 pub mod exit;
 pub mod interpose;
 pub mod log;
+pub mod node;
 pub mod payload;
 pub mod plan;
 pub mod port;
 pub mod proto;
+pub mod report;
 pub mod server;
 pub mod waiter;

@@ -12,6 +12,9 @@ pub const ENV_CONTROL_FD: &str = "DFLOW_CONTROL_FD";
 pub const ENV_ARENA_FD: &str = "DFLOW_ARENA_FD";
 /// Environment: slot of the process.
 pub const ENV_SLOT: &str = "DFLOW_SLOT";
+/// Environment: further slots of the process, decimal numbers with commas; missing or empty when
+/// there are none. The host sets it to the slots of [`NodePlan::also`], in their order.
+pub const ENV_ALSO: &str = "DFLOW_ALSO_SLOTS";
 /// Environment: generation of the process, counted by the supervisor from 1.
 pub const ENV_GENERATION: &str = "DFLOW_GENERATION";
 /// Environment: event counter that an executor rings once it is ready, and then closes. May be
@@ -93,6 +96,29 @@ pub struct NodePlan {
     pub stall_ms: u64,
     /// Core to pin to, if any.
     pub cpu: Option<usize>,
+    /// Further slots of the process. They live and die with it: same generation, status set
+    /// together, each swept after its death. `stall_ms` applies to each of them; the process is
+    /// ready when its own slot says so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<AlsoSlot>,
+}
+
+/// A further slot of an executor: one model of a device.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AlsoSlot {
+    /// Its number; no other executor has it.
+    pub slot: u32,
+    /// Name of the graph's node for logs and tools; empty for a place that is kept for a model
+    /// loaded later.
+    pub name: String,
+}
+
+impl NodePlan {
+    /// Every slot of the executor, its own first.
+    pub fn slots(&self) -> impl Iterator<Item = u32> {
+        [self.slot].into_iter().chain(self.also.iter().map(|also| also.slot))
+    }
 }
 
 /// The whole document.

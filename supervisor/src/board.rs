@@ -45,8 +45,9 @@ impl Board {
         self.publish();
     }
 
-    pub(crate) fn set_state(&self, slot: u32, state: SlotState) {
-        if let Some(status) = self.slot(slot) {
+    /// One state for every slot of a process.
+    pub(crate) fn set_state(&self, slots: impl Iterator<Item = u32>, state: SlotState) {
+        for status in slots.filter_map(|slot| self.slot(slot)) {
             status.state.store(state as u32, Ordering::Release);
         }
         self.publish();
@@ -54,35 +55,48 @@ impl Board {
 
     /// Before a start: what the predecessor said of itself is not the successor's, except for the
     /// code it died of, by which the successor answers what it left.
-    pub(crate) fn starting(&self, slot: u32, generation: u32, restarts: u32, now: MonoTime) {
-        if let Some(ctl) = self.process(slot) {
-            ctl.pid.store(0, Ordering::Relaxed);
-            ctl.state.store(STARTING, Ordering::Release);
+    pub(crate) fn starting(
+        &self,
+        slots: impl Iterator<Item = u32> + Clone,
+        generation: u32,
+        restarts: u32,
+        now: MonoTime,
+    ) {
+        for slot in slots.clone() {
+            if let Some(ctl) = self.process(slot) {
+                ctl.pid.store(0, Ordering::Relaxed);
+                ctl.state.store(STARTING, Ordering::Release);
+            }
+            let Some(status) = self.slot(slot) else { continue };
+            status.pid.store(0, Ordering::Relaxed);
+            status.restarts.store(restarts, Ordering::Relaxed);
+            status.started_ns.store(now.as_ns(), Ordering::Relaxed);
+            status.generation.store(generation, Ordering::Release);
         }
-        let Some(status) = self.slot(slot) else { return };
-        status.pid.store(0, Ordering::Relaxed);
-        status.restarts.store(restarts, Ordering::Relaxed);
-        status.started_ns.store(now.as_ns(), Ordering::Relaxed);
-        status.generation.store(generation, Ordering::Release);
-        self.set_state(slot, SlotState::Starting);
+        self.set_state(slots, SlotState::Starting);
     }
 
     /// After a start: the number by which the host knows the process.
-    pub(crate) fn started(&self, slot: u32, pid: u32) {
-        if let Some(status) = self.slot(slot) {
+    pub(crate) fn started(&self, slots: impl Iterator<Item = u32>, pid: u32) {
+        for status in slots.filter_map(|slot| self.slot(slot)) {
             status.pid.store(pid, Ordering::Release);
         }
         self.publish();
     }
 
-    /// A process is gone and reaped; its slot will be swept.
-    pub(crate) fn died(&self, slot: u32, exit_kind: u32, exit_value: u32) {
-        if let Some(status) = self.slot(slot) {
+    /// A process is gone and reaped; its slots will be swept.
+    pub(crate) fn died(
+        &self,
+        slots: impl Iterator<Item = u32> + Clone,
+        exit_kind: u32,
+        exit_value: u32,
+    ) {
+        for status in slots.clone().filter_map(|slot| self.slot(slot)) {
             status.exit_kind.store(exit_kind, Ordering::Relaxed);
             status.exit_value.store(exit_value, Ordering::Relaxed);
             status.pid.store(0, Ordering::Relaxed);
         }
-        self.set_state(slot, SlotState::Dead);
+        self.set_state(slots, SlotState::Dead);
     }
 
     /// Counts a sweep; published with the state that follows.
@@ -102,7 +116,7 @@ impl Board {
         self.publish();
     }
 
-    /// Whether the process of `slot` says that it is ready: a processor state of udf §3.5.
+    /// Whether the process whose own slot is `slot` says that it is ready: a processor state of udf §3.5.
     pub(crate) fn is_ready(&self, slot: u32) -> bool {
         let state = self.process(slot).map(|ctl| ctl.state.load(Ordering::Acquire));
         state.is_some_and(|state| (READY_MIN..STARTING).contains(&state))

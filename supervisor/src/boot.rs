@@ -181,11 +181,16 @@ fn parse(bytes: &[u8]) -> Result<SupervisorPlan, Refused> {
 }
 
 fn check(node: &NodePlan, before: &[NodePlan]) -> Result<(), String> {
-    if node.slot == 0 {
-        return Err("slot 0 is the host's; expected 1 or more".to_owned());
-    }
-    if let Some(other) = before.iter().find(|other| other.slot == node.slot) {
-        return Err(format!("slot {} is also that of node {}", node.slot, other.name));
+    for (index, slot) in node.slots().enumerate() {
+        if slot == 0 {
+            return Err("slot 0 is the host's; expected 1 or more".to_owned());
+        }
+        if node.slots().take(index).any(|other| other == slot) {
+            return Err(format!("slot {slot} is named twice"));
+        }
+        if let Some(other) = before.iter().find(|other| other.slots().any(|other| other == slot)) {
+            return Err(format!("slot {slot} is also that of node {}", other.name));
+        }
     }
     if node.program.is_empty() {
         return Err("no program".to_owned());
@@ -195,9 +200,10 @@ fn check(node: &NodePlan, before: &[NodePlan]) -> Result<(), String> {
 
 /// Checks the slots against a group of `slots`.
 pub(crate) fn check_slots(plan: &SupervisorPlan, slots: u32) -> Result<(), Refused> {
-    let outside = plan.nodes.iter().find(|node| node.slot >= slots);
-    outside.map_or(Ok(()), |node| {
-        let what = format!("slot {}, but the group has {slots}", node.slot);
+    let outside = |node: &NodePlan| node.slots().find(|slot| *slot >= slots);
+    let found = plan.nodes.iter().find_map(|node| Some((node, outside(node)?)));
+    found.map_or(Ok(()), |(node, slot)| {
+        let what = format!("slot {slot}, but the group has {slots}");
         Err(Refused::Node(node.name.clone(), what))
     })
 }
@@ -236,6 +242,18 @@ mod tests {
         assert!(refusal("{").contains("plan in DFLOW_PLAN_FD: EOF"));
         assert!(refusal(&plan(9, "")).contains("found version 9, expected 1"));
         assert!(refusal(&plan(1, &format!("{NODE},{NODE}"))).contains("also that of node a"));
+        let twice = |slot: u32| {
+            let also = format!(r#""cpu":null,"also":[{{"slot":{slot},"name":"m"}}]"#);
+            NODE.replace(r#""cpu":null"#, &also)
+        };
+        assert!(refusal(&plan(1, &twice(1))).contains("slot 1 is named twice"));
+        assert!(refusal(&plan(1, &twice(0))).contains("slot 0 is the host's"));
+        let second = twice(2).replace(r#""slot":1,"#, r#""slot":3,"#);
+        let both = plan(1, &format!("{},{second}", twice(2)));
+        assert!(refusal(&both).contains("slot 2 is also that of node a"));
+        let outside = parse(plan(1, &twice(7)).as_bytes()).expect("plan");
+        let text = check_slots(&outside, 2).expect_err("outside").to_string();
+        assert_eq!(text, "plan, node a: slot 7, but the group has 2");
         let zero = NODE.replace("\"slot\":1", "\"slot\":0");
         assert!(refusal(&plan(1, &zero)).contains("slot 0 is the host's"));
         assert!(refusal(&plan(1, &NODE.replace("/bin/sh", ""))).contains("no program"));

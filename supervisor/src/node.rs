@@ -1,4 +1,4 @@
-//! One executor as the supervisor keeps it.
+//! One executor as the supervisor keeps it: one process with one slot or, for a device, several.
 //!
 //! ```text
 //! Waiting(t) ── t came: spawn ──→ Live ── ready ──→ Live (Running) ⇄ stopped
@@ -36,8 +36,8 @@ pub(crate) struct Live {
     pub(crate) stopped: bool,
     /// The supervisor killed it for lack of progress.
     pub(crate) killed: bool,
-    /// What it was last seen doing.
-    pub(crate) watch: ProcWatch,
+    /// What each of its slots was last seen doing.
+    pub(crate) watches: Vec<ProcWatch>,
 }
 
 impl Live {
@@ -81,6 +81,12 @@ impl Node {
         Self { plan, generation: 0, policy: Policy::default(), run: Run::Waiting(MonoTime::ZERO) }
     }
 
+    /// Its slots, its own first.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + Clone + use<> {
+        let all: Vec<u32> = self.plan.slots().collect();
+        all.into_iter()
+    }
+
     /// Its process, if it lives.
     pub(crate) fn live(&self) -> Option<&Live> {
         if let Run::Live(live) = &self.run { Some(live) } else { None }
@@ -117,8 +123,27 @@ impl Node {
             }
             _ => return,
         };
-        let slot = self.plan.slot;
-        self.say(files, Level::Error, format_args!("slot {slot}, process {pid}: {why}; killed"));
+        let slots = Slots(&self.plan);
+        self.say(files, Level::Error, format_args!("{slots}, process {pid}: {why}; killed"));
         self.signal(Signal::KILL);
+    }
+}
+
+/// The slots of a plan in a log line: `slot 3`, or `slots 3, 4 (resize), 5 (angle)`.
+#[derive(Debug)]
+pub(crate) struct Slots<'p>(pub(crate) &'p NodePlan);
+
+impl fmt::Display for Slots<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plan = self.0;
+        let word = if plan.also.is_empty() { "slot" } else { "slots" };
+        write!(f, "{word} {}", plan.slot)?;
+        for also in &plan.also {
+            match also.name.as_str() {
+                "" => write!(f, ", {}", also.slot)?,
+                name => write!(f, ", {} ({name})", also.slot)?,
+            }
+        }
+        Ok(())
     }
 }

@@ -197,11 +197,11 @@ impl Supervisor<'_> {
             }
             let restarts = node.generation;
             node.generation = node.generation.wrapping_add(1);
-            self.board.starting(node.plan.slot, node.generation, restarts, now);
+            self.board.starting(node.slots(), node.generation, restarts, now);
             match self.starter.start(&node.plan, node.generation, ready, self.files) {
                 Ok(child) => {
                     let pid = pid_in_proc(&child.pidfd).unwrap_or(child.pid);
-                    let watch = ProcWatch::default();
+                    let watches = node.slots().map(|_| ProcWatch::default()).collect();
                     node.run = Run::Live(Live {
                         pid: child.pid,
                         pidfd: child.pidfd,
@@ -209,9 +209,9 @@ impl Supervisor<'_> {
                         ready: false,
                         stopped: false,
                         killed: false,
-                        watch,
+                        watches,
                     });
-                    self.board.started(node.plan.slot, pid);
+                    self.board.started(node.slots(), pid);
                 }
                 Err(error) => {
                     let program = &node.plan.program;
@@ -236,8 +236,8 @@ impl Supervisor<'_> {
             if matches!(node.run, Run::Waiting(_)) {
                 node.run = Run::Over;
                 // It had kept its inputs for a successor that will not come.
-                self.sweeping.sweep(&self.board, node.plan.slot, Inputs::Free, now);
-                self.board.set_state(node.plan.slot, SlotState::Ended);
+                self.sweeping.sweep(&self.board, node.slots(), Inputs::Free, now);
+                self.board.set_state(node.slots(), SlotState::Ended);
             }
         }
     }

@@ -38,25 +38,30 @@ impl Sweeping {
         Self { sweeper, memory: group.memory, sabotage, recheck: None, recheck_ms: RECHECK_MS_MIN }
     }
 
-    /// Sweeps a slot whose process was reaped.
+    /// Sweeps the slots of a process that was reaped, then rings everybody, once; what was done in
+    /// all of them.
     pub(crate) fn sweep(
         &mut self,
         board: &Board,
-        slot: u32,
+        slots: impl Iterator<Item = u32>,
         inputs: Inputs,
         now: MonoTime,
     ) -> Swept {
-        let mut swept = Swept::default();
-        if self.sabotage != SABOTAGE_SWEEP {
-            swept = self.sweeper.sweep(SlotId(slot), inputs);
+        let mut all = Swept::default();
+        for slot in slots {
+            let mut swept = Swept::default();
+            if self.sabotage != SABOTAGE_SWEEP {
+                swept = self.sweeper.sweep(SlotId(slot), inputs);
+            }
+            board.swept(slot, &swept);
+            add(&mut all, &swept);
         }
-        board.swept(slot, &swept);
         if self.sabotage != SABOTAGE_RING {
             ring_all(&self.memory);
         }
         self.recheck_ms = RECHECK_MS_MIN;
-        self.plan_recheck(&swept, now);
-        swept
+        self.plan_recheck(&all, now);
+        all
     }
 
     /// When [`Sweeping::recheck`] wants to be called.
@@ -88,4 +93,16 @@ impl Sweeping {
     pub(crate) fn ring(&self) {
         ring_all(&self.memory);
     }
+}
+
+/// Adds the counts of one more slot; suspects are those of the whole group.
+fn add(all: &mut Swept, swept: &Swept) {
+    let Swept { freed, adopted, undone, finished, locks, blocks, suspects } = *swept;
+    all.freed += freed;
+    all.adopted += adopted;
+    all.undone += undone;
+    all.finished += finished;
+    all.locks += locks;
+    all.blocks += blocks;
+    all.suspects = suspects;
 }

@@ -369,6 +369,7 @@ fn good_plan() -> Vec<u8> {
         init_timeout_ms: 100,
         stall_ms: 100,
         cpu: None,
+        also: Vec::new(),
     };
     let plan = SupervisorPlan {
         version: SupervisorPlan::VERSION,

@@ -11,12 +11,13 @@ use executor_core::abi::{
 use executor_core::error::Code;
 use executor_core::mbuf::Mbuf;
 use executor_rt::log::{Level, Logger, Stamp, Stream};
+use executor_rt::node::{self, HeadOf, add, name_slot};
 use executor_rt::payload;
 use flow_func::abi::{ACCESS_OWNED, ACCESS_WRITE_DATA, MsgV1, ParamsV1, field};
 use flow_func::attrs::AttrMap;
 use flow_func::codes::{FAILED, PARAM_INVALID};
 
-use crate::node::{HeadOf, Node, Source, add, name_slot};
+use crate::node::{Node, Source};
 use crate::view::{self, TAG_HANDLE, TAG_INPUT};
 
 /// Alignments that a function may ask for (udf §1.14).
@@ -223,7 +224,8 @@ impl Context {
                     let trans_id = node.trans_id;
                     access.update_msg_info(|info| info.trans_id = trans_id);
                 }
-                node.writer.push(&mut node.worker, destination, mbuf);
+                let node::Node { writer, worker, .. } = &mut node.shared;
+                writer.push(worker, destination, mbuf);
             }
             Ok(())
         })

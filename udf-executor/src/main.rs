@@ -7,35 +7,30 @@
 //! | file | what |
 //! |---|---|
 //! | `setup` | files, library, queues, init |
-//! | `state`, `processor` | states as a table, the loop that goes through them |
-//! | `reader`, `writer`, `control` | inputs, outputs, message queues |
+//! | `processor` | the function as a task of the loop that all executors share |
+//! | `control` | control messages |
 //! | `call`, `api`, `context`, `handles`, `view` | the C ABI, outwards and back |
-//! | `node`, `holders` | what the function works with; waiting; who holds the mbufs |
-//! | `adopt`, `fault` | after a death; before one |
+//! | `node` | what the function works with |
+//! | `fault` | before a death by a memory fault |
 #![deny(unsafe_code)]
 
-mod adopt;
 mod api;
 mod call;
 mod context;
 mod control;
 mod fault;
 mod handles;
-mod holders;
 mod node;
 mod processor;
-mod reader;
-mod report;
 mod setup;
-mod state;
 mod view;
-mod writer;
 
 use std::process::ExitCode;
 
 use executor_core::error::Code;
-use executor_rt::interpose;
+use executor_rt::node::{End, Failure};
 use executor_rt::server::Dialect;
+use executor_rt::{environment, interpose, report};
 
 executor_rt::interpose_malloc!();
 
@@ -44,7 +39,7 @@ executor_rt::interpose_malloc!();
 const ALLOCATE_ONCE: &str = "DFLOW_ALLOCATE_ONCE";
 
 fn main() -> ExitCode {
-    let logger = setup::logger();
+    let logger = environment::logger("udf-executor");
     let code = match setup::start(std::env::args_os(), logger) {
         Ok(ready) => {
             let once = std::env::var_os(ALLOCATE_ONCE).is_some();
@@ -53,12 +48,12 @@ fn main() -> ExitCode {
                 drop(std::hint::black_box(Box::new(0_u64)));
             }
             match ready.processor.run(ready.resume, ready.bell) {
-                node::End::Clean => Code::SUCCESS,
-                node::End::Code(code) => code,
+                End::Clean => Code::SUCCESS,
+                End::Code(code) => code,
             }
         }
-        Err(setup::Failure::Clean) => Code::SUCCESS,
-        Err(setup::Failure::Code(code, text)) => {
+        Err(Failure::Clean) => Code::SUCCESS,
+        Err(Failure::Code(code, text)) => {
             report::error(logger, None, format_args!("start-up failed: {text}: {code}"));
             code
         }

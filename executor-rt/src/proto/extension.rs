@@ -53,4 +53,8 @@ pub struct NodeOptions {
     /// Milliseconds that Init may take before the executor counts as failed; 0 = no limit.
     #[prost(uint64, tag = "8")]
     pub init_timeout_ms: u64,
+    /// Slot of a model on its device: one of the slots that the process was given besides its own
+    /// (`NodePlan::also`). 0 = the first that is free.
+    #[prost(uint32, tag = "9")]
+    pub slot: u32,
 }

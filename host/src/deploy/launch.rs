@@ -200,6 +200,7 @@ fn node(
         init_timeout_ms: u64::from(executor.init_timeout_ms),
         stall_ms: u64::from(executor.stall_ms),
         cpu: executor.cpu.and_then(|cpu| usize::try_from(cpu).ok()),
+        also: Vec::new(),
     }
 }
 

@@ -201,6 +201,7 @@ mod tests {
             init_timeout_ms: 0,
             stall_ms: 0,
             cpu: None,
+            also: Vec::new(),
         };
         let plan = SupervisorPlan {
             version: SupervisorPlan::VERSION,

@@ -4,7 +4,7 @@ use executor_rt::waiter::{LOOK_MS, nudge_all};
 use sys::clock::MonoTime;
 
 use super::Supervisor;
-use crate::node::Run;
+use crate::node::{Node, Run};
 
 impl Supervisor<'_> {
     /// Ready nodes become `Running`; those that take too long are killed.
@@ -18,7 +18,7 @@ impl Supervisor<'_> {
             if self.board.is_ready(slot) {
                 live.ready = true;
                 let state = live.state();
-                self.board.set_state(slot, state);
+                self.board.set_state(node.slots(), state);
             } else if limit_ms != 0 && live.started.add_ms(limit_ms).is_past(now) {
                 node.kill_stalled(self.files, format_args!("not ready after {limit_ms} ms"));
             }
@@ -45,12 +45,16 @@ impl Supervisor<'_> {
     pub(super) fn check_functions(&mut self, now: MonoTime) {
         for node in &mut self.nodes {
             let limit_ms = node.plan.stall_ms;
-            let Some(part) = self.memory.private(node.plan.slot) else { continue };
+            let slots = node.slots();
             let Some(live) = node.live_mut().filter(|live| limit_ms != 0 && live.ready) else {
                 continue;
             };
-            if let Some(ms) = live.watch.stalled_ms(part.ctl, now).filter(|ms| *ms >= limit_ms) {
-                let text = format_args!("no progress in the function for {ms} ms");
+            let stalled = slots.zip(&mut live.watches).find_map(|(slot, watch)| {
+                let ms = watch.stalled_ms(self.memory.private(slot)?.ctl, now)?;
+                (ms >= limit_ms).then_some((slot, ms))
+            });
+            if let Some((slot, ms)) = stalled {
+                let text = format_args!("no progress in the function of slot {slot} for {ms} ms");
                 node.kill_stalled(self.files, text);
             }
         }
@@ -59,7 +63,10 @@ impl Supervisor<'_> {
     pub(super) fn check_locks(&mut self, now: MonoTime) {
         for stalled in self.locks.stalled(now) {
             let name = self.locks.name(stalled.index);
-            let holder = self.nodes.iter_mut().find(|n| Some(n.plan.slot) == stalled.holder);
+            let holder = stalled.holder.and_then(|slot| {
+                let owns = |node: &&mut Node| node.plan.slots().any(|own| own == slot);
+                self.nodes.iter_mut().find(owns)
+            });
             match holder {
                 Some(node) if node.live().is_some() => {
                     let ms = stalled.held_ms;

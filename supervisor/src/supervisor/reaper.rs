@@ -16,7 +16,7 @@ use sys::process;
 use sys::signal::Signal;
 
 use super::Supervisor;
-use crate::node::{Node, Run};
+use crate::node::{Node, Run, Slots};
 use crate::policy::Decision;
 use crate::strays;
 
@@ -50,23 +50,24 @@ impl Supervisor<'_> {
             return;
         }
         let Some(node) = self.nodes.get_mut(index) else { return };
-        let slot = node.plan.slot;
+        let slots = node.slots();
         if let Some(live) = node.live_mut() {
             live.stopped = event == Event::Stopped;
             let (state, pid) = (live.state(), live.pid);
-            self.board.set_state(slot, state);
+            self.board.set_state(slots, state);
             let (level, what) = match event {
                 Event::Stopped => (Level::Warn, "stopped by a signal; its messages wait for it"),
                 _ => (Level::Info, "continued"),
             };
-            node.say(self.files, level, format_args!("slot {slot}, process {pid}: {what}"));
+            let slots = Slots(&node.plan);
+            node.say(self.files, level, format_args!("{slots}, process {pid}: {what}"));
         }
     }
 
     /// A process is reaped, or could not be started: sweep, then restart or not.
     pub(super) fn died(&mut self, index: usize, event: Event, now: MonoTime) {
         let Some(node) = self.nodes.get_mut(index) else { return };
-        let slot = node.plan.slot;
+        let slots = node.slots();
         let run = std::mem::replace(&mut node.run, Run::Over);
         let (lived_ms, killed) = match &run {
             Run::Live(live) => (now.since_ns(live.started) / 1_000_000, live.killed),
@@ -74,7 +75,7 @@ impl Supervisor<'_> {
         };
         drop(run);
         let (kind, value) = describe(event, killed);
-        self.board.died(slot, kind, value);
+        self.board.died(slots.clone(), kind, value);
         let restart = match self.ending {
             Some(_) => None,
             None => match node.policy.decide(&node.plan.restart, now, lived_ms) {
@@ -83,7 +84,7 @@ impl Supervisor<'_> {
             },
         };
         let inputs = if restart.is_some() { Inputs::Adopt } else { Inputs::Free };
-        let swept = self.sweeping.sweep(&self.board, slot, inputs, now);
+        let swept = self.sweeping.sweep(&self.board, slots.clone(), inputs, now);
         self.strays = true;
         let (generation, freed, kept) = (node.generation, swept.freed, swept.adopted);
         let ended = self.ending.is_some()
@@ -95,15 +96,16 @@ impl Supervisor<'_> {
         };
         let unasked = self.ending.is_none() && event == Event::Exited(0);
         let how = Ended { event, unasked };
+        let all = Slots(&node.plan);
         let text = format_args!(
-            "slot {slot}, process number {generation}: {how} after {lived_ms} ms; freed {freed} \
+            "{all}, process number {generation}: {how} after {lived_ms} ms; freed {freed} \
              mbufs, kept {kept} inputs; {next}"
         );
         node.say(self.files, level, text);
         if let Some(at) = restart {
             node.run = Run::Waiting(at);
         }
-        self.board.set_state(slot, state);
+        self.board.set_state(slots, state);
         if state == SlotState::Failed && self.ending.is_none() {
             self.board.set_phase(phase::FAILED);
         }

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod deaths;
+mod devices;
 mod ends;
 mod restarts;
 mod support;

@@ -12,7 +12,7 @@ use executor_core::owner::{SlotId, SlotState};
 use executor_core::pool::Worker;
 use executor_core::region::Memory;
 use executor_rt::attach::{Attached, Created, Role, attach, create};
-use executor_rt::plan::{NodePlan, Restart, RestartWhen, SupervisorPlan, command};
+use executor_rt::plan::{AlsoSlot, NodePlan, Restart, RestartWhen, SupervisorPlan, command};
 use sys::clock::MonoTime;
 use sys::futex::{self, WaitOutcome};
 use sys::pidfd::{Event, PidFd};
@@ -52,7 +52,14 @@ pub(crate) fn node(slot: u32, script: &str) -> NodePlan {
         init_timeout_ms: 0,
         stall_ms: 0,
         cpu: None,
+        also: Vec::new(),
     }
+}
+
+/// As [`node`], a process with further slots.
+pub(crate) fn device(slot: u32, also: &[(u32, &str)], script: &str) -> NodePlan {
+    let also = also.iter().map(|(slot, name)| AlsoSlot { slot: *slot, name: (*name).to_owned() });
+    NodePlan { also: also.collect(), ..node(slot, script) }
 }
 
 /// A plan that changes nothing the tests do not ask for.

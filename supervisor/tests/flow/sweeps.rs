@@ -14,14 +14,19 @@ use crate::support::{BOTH, Flow, node, plan};
 
 const FOREVER: &str = "exec sleep 100000";
 
-fn usage(flow: &Flow) -> Usage {
+pub(crate) fn usage(flow: &Flow) -> Usage {
     inspect::usage(&Group { memory: flow.memory })
 }
 
 /// Three mbufs as the process of slot 1 would hold them: one of its own, one input answered, one
 /// not.
 fn hold(flow: &Flow) {
-    let mut worker = flow.worker(1, 1);
+    hold_in(flow, 1);
+}
+
+/// As [`hold`], in any slot.
+pub(crate) fn hold_in(flow: &Flow, slot: u32) {
+    let mut worker = flow.worker(slot, 1);
     for input in [None, Some(1), Some(2)] {
         let mbuf = worker.alloc(64, Head::Zeroed).expect("mbuf");
         if let Some(set) = input {
@@ -30,7 +35,7 @@ fn hold(flow: &Flow) {
         // Left as a dead process leaves it.
         let _entry = mbuf.into_entry();
     }
-    flow.process(1).set_done.store(1, Ordering::Release);
+    flow.process(slot).set_done.store(1, Ordering::Release);
 }
 
 #[test]

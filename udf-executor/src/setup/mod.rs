@@ -6,9 +6,7 @@
 //! its code.
 
 mod attrs;
-mod environment;
 mod model;
-mod ports;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,85 +15,43 @@ use executor_core::abi::control::SlotCtl;
 use executor_core::error::Code;
 use executor_core::primitive::Ordering;
 use executor_rt::argv::{UdfArgs, parse_udf};
-use executor_rt::interpose;
-use executor_rt::log::{Level, Logger};
+use executor_rt::control::MessageQueues;
+use executor_rt::environment::Environment;
+use executor_rt::log::Logger;
+use executor_rt::node::open::Ports;
+use executor_rt::node::state::{Event, State};
+use executor_rt::node::{self, Failure, Resume, TERMINATED, WRITE_REFUSED, open, step};
 use executor_rt::server::{self, Dialect, MessageServer};
-use executor_rt::waiter::Waiter;
+use executor_rt::{interpose, report};
 use flow_func::abi::{ParamsV1, StrV1};
 use flow_func::codes::INIT_AGAIN;
 use sys::clock::MonoTime;
 use sys::doorbell::EventFd;
 use sys::signal::Signal;
 
-use crate::adopt::{self, Resume};
 use crate::call::{Function, Instance};
 use crate::context::Context;
 use crate::control::Control;
 use crate::fault;
 use crate::handles::Handles;
-use crate::node::{End, Node, Options, TERMINATED, WRITE_REFUSED};
-use crate::processor::Processor;
-use crate::reader::Reader;
-use crate::report;
-use crate::state::{Event, State};
-use crate::writer::Writer;
+use crate::node::Node;
+use crate::processor::Function as Task;
 
-use environment::Environment;
 use model::Model;
 
 /// Longest wait for the grant of a queue, milliseconds (udf §3.3).
 const ATTACH_MS: u64 = 10_000;
 /// Wait between two calls of an `init` that asked for another one, milliseconds.
 const INIT_TICK_MS: u64 = 10;
-/// `SlotCtl::state` while attaching.
-const STEP_ATTACH: u32 = 100;
-/// `SlotCtl::state` while files, library and ports are opened.
-const STEP_LOAD: u32 = 101;
-/// `SlotCtl::state` while the message queues are waited for.
-const STEP_QUEUES: u32 = 102;
-
-/// Why there is no processor.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// Asked to end before it began.
-    Clean,
-    /// What, where, found and expected.
-    Code(Code, String),
-}
-
-impl Failure {
-    /// A failure with its text.
-    pub(crate) fn new(code: Code, text: impl Into<String>) -> Failure {
-        Failure::Code(code, text.into())
-    }
-}
-
-impl From<End> for Failure {
-    fn from(end: End) -> Failure {
-        match end {
-            End::Clean => Failure::Clean,
-            End::Code(code) => Failure::new(code, "a control message ended the start-up"),
-        }
-    }
-}
-
 /// What main runs.
 #[derive(Debug)]
 pub(crate) struct Ready {
     /// The loop.
-    pub(crate) processor: Processor,
+    pub(crate) processor: Task,
     /// Where it begins.
     pub(crate) resume: Resume,
     /// Rung once it is ready.
     pub(crate) bell: Option<EventFd>,
-}
-
-/// The log of this process: named after the node, level from `ASCEND_GLOBAL_LOG_LEVEL`.
-pub(crate) fn logger() -> &'static Logger {
-    let node = std::env::var(executor_rt::plan::ENV_NODE);
-    let level = std::env::var("ASCEND_GLOBAL_LOG_LEVEL").ok().and_then(|text| text.parse().ok());
-    let level = level.and_then(Level::from_number).unwrap_or(Level::Info);
-    Box::leak(Box::new(Logger::new(node.as_deref().unwrap_or("udf-executor"), level)))
 }
 
 /// See the module.
@@ -116,20 +72,26 @@ pub(crate) fn start(
     sys::signal::install_flag(Signal::TERM, &TERMINATED).map_err(system)?;
     // Not ignored but handled: programs that the function executes keep the default.
     sys::signal::install_flag(Signal::XFSZ, &WRITE_REFUSED).map_err(system)?;
-    let env = Environment::attach()?;
+    let env = Environment::attach(Code::FLOW_FUNC_PARAM_INVALID)?;
     let ctl = env.worker.private.ctl;
     ctl.pid.store(sys::process::pid(), Ordering::Relaxed);
     ctl.generation.store(env.generation, Ordering::Relaxed);
-    ctl.state.store(STEP_ATTACH, Ordering::Release);
+    ctl.state.store(step::ATTACH, Ordering::Release);
     let mut node = bare_node(&env)?;
-    ctl.state.store(STEP_QUEUES, Ordering::Release);
+    ctl.state.store(step::QUEUES, Ordering::Release);
     open_control(&mut node, &args, logger)?;
-    ctl.state.store(STEP_LOAD, Ordering::Release);
+    ctl.state.store(step::LOAD, Ordering::Release);
     let model = match model::load(&args, logger) {
         Ok(model) => model,
         Err(failure) => return Err(init_failed(&mut node, logger, failure)),
     };
-    let opened = ports::open(&mut node, &model, logger).and_then(|()| {
+    let ports = Ports {
+        name: &model.node,
+        inputs: &model.inputs,
+        outputs: &model.outputs,
+        limit_ms: ATTACH_MS,
+    };
+    let opened = open::ports(&mut node, ports, logger).and_then(|()| {
         Function::load(Path::new(&model.library), &model.function)
             .map_err(|text| Failure::new(Code::FLOW_FUNC_FAILED, text))
     });
@@ -141,46 +103,29 @@ pub(crate) fn start(
 
 /// A node without ports.
 fn bare_node(env: &Environment) -> Result<Node, Failure> {
-    let memory = env.attached.group.memory;
     let worker = env.attached.worker(0, env.generation);
     let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
-    let waiter = Waiter::new(&memory, worker.slot(), 0);
-    let mut waiter =
-        waiter.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
-    sys::signal::wake_on(Signal::TERM, &waiter.ctl().sequence)
+    let queues = MessageQueues::new(MessageServer::new(Dialect::Udf));
+    let shared = node::Node::new(env.attached.group, worker, Control { queues });
+    let mut shared =
+        shared.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
+    sys::signal::wake_on(Signal::TERM, &shared.waiter.ctl().sequence)
         .map_err(|e| Failure::new(Code::FLOW_FUNC_FAILED, e.to_string()))?;
-    waiter.nudged = env.bell.is_some();
-    Ok(Node {
-        group: env.attached.group,
-        worker,
-        waiter,
-        reader: Reader { inputs: Box::default() },
-        writer: Writer::new(Box::default(), Box::default()),
-        handles: Handles::new(env.entries()),
-        control: Control {
-            server: MessageServer::new(Dialect::Udf),
-            requests: None,
-            responses: None,
-            spare: None,
-        },
-        options: Options::default(),
-        copies: Box::default(),
-        trans_id: 0,
-        step: 0,
-        ending: None,
-    })
+    shared.waiter.nudged = env.bell.is_some();
+    Ok(Node { shared, handles: Handles::new(env.entries()), copies: Box::default() })
 }
 
 fn open_control(node: &mut Node, args: &UdfArgs, logger: &Logger) -> Result<(), Failure> {
+    let node = &mut node.shared;
     if let Some(queue) = args.request_queue {
-        node.control.requests = Some(ports::consumer(node, queue, "request queue", logger)?);
+        let requests = open::consumer(node, queue, ATTACH_MS, "request queue", logger)?;
+        node.control.queues.requests = Some(requests);
     }
     if let Some(queue) = args.response_queue {
-        node.control.responses =
-            Some(ports::producer(node, queue, None, "response queue", logger)?);
+        let responses = open::producer(node, queue, None, ATTACH_MS, "response queue", logger)?;
+        node.control.queues.responses = Some(responses);
     }
-    let Node { control, worker, .. } = node;
-    control.restock(worker);
+    node.control.queues.restock(&mut node.worker);
     Ok(())
 }
 
@@ -188,10 +133,10 @@ fn open_control(node: &mut Node, args: &UdfArgs, logger: &Logger) -> Result<(), 
 fn init_failed(node: &mut Node, logger: &Logger, failure: Failure) -> Failure {
     let Failure::Code(code, text) = &failure else { return failure };
     node.ctl().last_code.store(code.0, Ordering::Release);
-    let Node { control, worker, .. } = node;
-    match control.server.init(Err(server::Failure::new(*code, text.as_str()))) {
+    let node::Node { control, worker, .. } = &mut node.shared;
+    match control.queues.server.init(Err(server::Failure::new(*code, text.as_str()))) {
         Ok(reply) => {
-            if let Err(code) = control.send(worker, &reply) {
+            if let Err(code) = control.queues.send(worker, &reply) {
                 report::error(logger, None, format_args!("no init response: {code}"));
             }
         }
@@ -212,7 +157,7 @@ fn init(
     let inputs = node.reader.inputs.len();
     let ctl = node.ctl();
     node.options = model.options;
-    if model.options.copy_inputs {
+    if model.copy_inputs {
         node.copies = (0..inputs).map(|_| None).collect();
     }
     let context = Context {
@@ -230,7 +175,7 @@ fn init(
         .map_err(|text| fail(Failure::new(Code::FLOW_FUNC_FAILED, text)))?;
     let instance = call_init(instance, context, model).map_err(fail)?;
     let resume = finish(context, model, &env, ctl).map_err(fail)?;
-    Ok(Ready { processor: Processor::new(instance, context), resume, bell: env.bell })
+    Ok(Ready { processor: Task::new(instance, context), resume, bell: env.bell })
 }
 
 fn call_init(
@@ -285,7 +230,7 @@ fn finish(
 ) -> Result<Resume, Failure> {
     let system = |e: sys::SysError| Failure::new(Code::MEMORY_ALLOCATION, e.to_string());
     let mut node = context.node.borrow_mut();
-    let resume = adopt::adopt(&mut node);
+    let resume = node::adopt(&mut node.shared);
     ctl.last_code.store(0, Ordering::Release);
     env.attached.populate_own().map_err(|e| Failure::new(e.code(), e.to_string()))?;
     let stderr = std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned();
@@ -301,9 +246,9 @@ fn finish(
         inputs: node.reader.inputs.iter().map(|_| none()).collect(),
     })
     .map_err(system)?;
-    let Node { control, worker, .. } = &mut *node;
-    let reply = control.server.init(Ok(())).map_err(|f| Failure::new(f.code, f.text))?;
-    control.send(worker, &reply).map_err(|code| Failure::new(code, "response queue"))?;
+    let node::Node { control, worker, .. } = &mut node.shared;
+    let reply = control.queues.server.init(Ok(())).map_err(|f| Failure::new(f.code, f.text))?;
+    control.queues.send(worker, &reply).map_err(|code| Failure::new(code, "response queue"))?;
     report::info(
         context.logger,
         None,

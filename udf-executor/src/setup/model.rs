@@ -10,19 +10,13 @@ use std::path::{Path, PathBuf};
 use executor_core::error::Code;
 use executor_rt::argv::UdfArgs;
 use executor_rt::log::Logger;
+use executor_rt::node::{Failure, Options, request};
 use executor_rt::proto::{
-    AttrValue, CONTROL_BYTES_MAX, DestinationGroup, LoadModelRequest, MODEL_BYTES_MAX,
-    OutputDestinations, UdfDef, decode_load_file, decode_udf_model,
+    AttrValue, CONTROL_BYTES_MAX, LoadModelRequest, MODEL_BYTES_MAX, OutputDestinations, UdfDef,
+    decode_load_file, decode_udf_model,
 };
+use executor_rt::report;
 
-use super::Failure;
-use crate::node::Options;
-use crate::report;
-
-/// Milliseconds that an allocation waits for a free mbuf, unless the attribute says otherwise.
-const ALLOC_TIMEOUT_MS: u64 = 10_000;
-/// Request attribute with another number of milliseconds.
-const ATTR_ALLOC_TIMEOUT: &str = "_dflow_alloc_timeout_ms";
 /// The library of built-in functions is found by the loader.
 const BUILT_IN: &str = "libbuilt_in_flowfunc.so";
 
@@ -47,6 +41,8 @@ pub(crate) struct Model {
     pub(crate) outputs: Vec<OutputDestinations>,
     /// What the node opted into.
     pub(crate) options: Options,
+    /// Inputs are copied before the call.
+    pub(crate) copy_inputs: bool,
     /// Milliseconds for `init`; 0 = no limit.
     pub(crate) init_timeout_ms: u64,
     /// Device number.
@@ -60,12 +56,7 @@ fn bad(path: &Path, what: impl core::fmt::Display) -> Failure {
 }
 
 fn read(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
-    let len = std::fs::metadata(path).map_err(|e| bad(path, e))?.len();
-    if len > limit as u64 {
-        let text = format!("{}: {len} bytes, at most {limit} are allowed", path.display());
-        return Err(Failure::new(Code::TOO_LARGE, text));
-    }
-    std::fs::read(path).map_err(|e| bad(path, e))
+    request::read(path, limit, Code::FLOW_FUNC_FAILED)
 }
 
 fn only<T>(mut all: Vec<T>, path: &Path, what: &str) -> Result<T, Failure> {
@@ -90,21 +81,13 @@ pub(crate) fn load(args: &UdfArgs, logger: &Logger) -> Result<Model, Failure> {
     let defs = decode_udf_model(&bytes).map_err(|e| decoded(&model_path, e))?.udf_def;
     let def = only(defs, &model_path, "definitions")?;
     refuse_unsupported(&request, &def, &load_path)?;
-    close_inherited(&load_path);
-    close_inherited(&model_path);
+    request::close_inherited(&load_path);
+    request::close_inherited(&model_path);
     build(args, request, def, &model_path, logger)
 }
 
 fn decoded(path: &Path, error: executor_rt::proto::DecodeError) -> Failure {
     Failure::new(error.code(), format!("{}: {error}", path.display()))
-}
-
-/// Closes a memory file that was read: nothing of it is needed any more.
-fn close_inherited(path: &Path) {
-    let number = path.to_str().and_then(|text| text.strip_prefix("/proc/self/fd/"));
-    if let Some(raw) = number.and_then(|number| number.parse().ok()) {
-        drop(sys::inherited::take(raw));
-    }
 }
 
 fn refuse_unsupported(
@@ -137,15 +120,7 @@ fn build(
     logger: &Logger,
 ) -> Result<Model, Failure> {
     let node = request.node_options.clone().unwrap_or_default();
-    let queues = request.model_queues_attrs.clone().unwrap_or_default();
     let (library, work_path) = library_of(&node.library_path, &def, model_path)?;
-    let outputs = if request.output_destinations.is_empty() {
-        let single = |id| DestinationGroup { queue_ids: vec![id] };
-        let outputs = queues.output_queues_attrs.iter();
-        outputs.map(|queue| OutputDestinations { groups: vec![single(queue.queue_id)] }).collect()
-    } else {
-        request.output_destinations.clone()
-    };
     let function = match (def.func_name.as_str(), def.func_inputs_map.keys().next()) {
         ("", Some(name)) => name.clone(),
         (name, _) => name.to_owned(),
@@ -167,36 +142,13 @@ fn build(
         library,
         work_path,
         attrs: def.attrs,
-        inputs: queues.input_queues_attrs.iter().map(|queue| queue.queue_id).collect(),
-        outputs,
+        inputs: request::inputs(&request),
+        outputs: request::outputs(&request),
+        copy_inputs: node.copy_inputs,
         init_timeout_ms: node.init_timeout_ms,
         device_id: args.phy_device_id,
         instance: (count(request.replica_idx, 0), count(request.replica_num, 1)),
-        options: options(&request, &node, model_path)?,
-    })
-}
-
-fn options(
-    request: &LoadModelRequest,
-    node: &executor_rt::proto::NodeOptions,
-    path: &Path,
-) -> Result<Options, Failure> {
-    let alloc_timeout_ms = match request.attrs.get(ATTR_ALLOC_TIMEOUT) {
-        None => ALLOC_TIMEOUT_MS,
-        Some(text) => text.parse().map_err(|_| {
-            bad(path, format_args!("{ATTR_ALLOC_TIMEOUT}: found {text:?}, expected milliseconds"))
-        })?,
-    };
-    let env = |name: &str| std::env::var(name).ok();
-    Ok(Options {
-        stateful: node.stateful,
-        redeliver: node.redeliver,
-        poison_limit: u64::from(node.poison_limit),
-        copy_inputs: node.copy_inputs,
-        is_head: request.is_head,
-        alloc_timeout_ms,
-        spin: env("DFLOW_SPIN").and_then(|text| text.parse().ok()).unwrap_or(0),
-        timing: env("DFLOW_TIMING").is_some_and(|text| text == "1"),
+        options: request::options(&request, Code::FLOW_FUNC_FAILED)?,
     })
 }
 

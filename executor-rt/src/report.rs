@@ -2,21 +2,21 @@
 
 use core::fmt::Arguments;
 
-use executor_rt::interpose::exempt;
-use executor_rt::log::{Level, Logger, Stamp, Stream};
+use crate::interpose::exempt;
+use crate::log::{Level, Logger, Stamp, Stream};
 
 /// Something failed.
-pub(crate) fn error(logger: &Logger, trans_id: Option<u64>, text: Arguments<'_>) {
+pub fn error(logger: &Logger, trans_id: Option<u64>, text: Arguments<'_>) {
     line(logger, Level::Error, trans_id, text);
 }
 
 /// Odd, and handled.
-pub(crate) fn warn(logger: &Logger, trans_id: Option<u64>, text: Arguments<'_>) {
+pub fn warn(logger: &Logger, trans_id: Option<u64>, text: Arguments<'_>) {
     line(logger, Level::Warn, trans_id, text);
 }
 
 /// Normal course.
-pub(crate) fn info(logger: &Logger, trans_id: Option<u64>, text: Arguments<'_>) {
+pub fn info(logger: &Logger, trans_id: Option<u64>, text: Arguments<'_>) {
     line(logger, Level::Info, trans_id, text);
 }
 

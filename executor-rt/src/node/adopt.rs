@@ -10,11 +10,11 @@ use executor_core::error::Code;
 use executor_core::inspect;
 use executor_core::primitive::Ordering;
 
-use crate::node::{Node, Options};
+use super::{Control, Node, Options};
 
 /// Where the successor begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Resume {
+pub enum Resume {
     /// With collecting; what was collected before is kept.
     Fresh,
     /// The set that was inside the function is given to it again.
@@ -24,7 +24,7 @@ pub(crate) enum Resume {
 }
 
 /// Takes over the inputs and decides. Allocates: part of setup.
-pub(crate) fn adopt(node: &mut Node) -> Resume {
+pub fn adopt<C: Control>(node: &mut Node<C>) -> Resume {
     let ctl = node.ctl();
     let believed = restore_numbers(ctl);
     let (done, delivered) =

@@ -18,30 +18,30 @@
 use core::ops::Range;
 use std::collections::VecDeque;
 
+use crate::waiter::ring;
 use executor_core::error::{Code, EnqueueError};
 use executor_core::mbuf::Mbuf;
 use executor_core::pool::Worker;
 use executor_core::queue::{Producer, Rejected};
-use executor_rt::waiter::ring;
 
 /// One consumer group of an output port.
 #[derive(Debug)]
-pub(crate) struct Destination {
+pub struct Destination {
     /// Instances, chosen by `trans_id mod len`.
-    pub(crate) lanes: Box<[Producer<'static>]>,
+    pub lanes: Box<[Producer<'static>]>,
     /// Messages that found no room, oldest first.
-    pub(crate) cache: VecDeque<Mbuf>,
+    pub cache: VecDeque<Mbuf>,
 }
 
-/// All outputs of the function.
+/// All outputs of the node.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     /// Destinations of each output port.
-    pub(crate) ports: Box<[Range<usize>]>,
+    pub ports: Box<[Range<usize>]>,
     /// All destinations; the index is the bit in `given` and `committed`.
-    pub(crate) destinations: Box<[Destination]>,
+    pub destinations: Box<[Destination]>,
     /// Destinations that got a message of the present set.
-    pub(crate) given: u64,
+    pub given: u64,
     /// Messages in caches.
     cached: usize,
     /// An enqueue failed for another reason than a full queue.
@@ -50,7 +50,7 @@ pub(crate) struct Writer {
 
 /// What a flush left behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Flush {
+pub enum Flush {
     /// Nothing.
     Empty,
     /// Messages that wait for room.
@@ -61,12 +61,12 @@ pub(crate) enum Flush {
 
 impl Writer {
     /// A writer without messages.
-    pub(crate) fn new(ports: Box<[Range<usize>]>, destinations: Box<[Destination]>) -> Writer {
+    pub fn new(ports: Box<[Range<usize>]>, destinations: Box<[Destination]>) -> Writer {
         Writer { ports, destinations, given: 0, cached: 0, failure: None }
     }
 
     /// Bits of all destinations.
-    pub(crate) fn all(&self) -> u64 {
+    pub fn all(&self) -> u64 {
         match self.destinations.len() {
             0 => 0,
             n => u64::MAX >> (64 - n.min(64)),
@@ -74,12 +74,12 @@ impl Writer {
     }
 
     /// True when no message waits for room.
-    pub(crate) fn is_flushed(&self) -> bool {
+    pub fn is_flushed(&self) -> bool {
         self.cached == 0 && self.failure.is_none()
     }
 
     /// Sends `mbuf` to a destination, or keeps it until there is room.
-    pub(crate) fn push(&mut self, worker: &mut Worker<'static>, destination: usize, mbuf: Mbuf) {
+    pub fn push(&mut self, worker: &mut Worker<'static>, destination: usize, mbuf: Mbuf) {
         self.given |= 1 << destination;
         let empty = self.destinations.get(destination).is_some_and(|d| d.cache.is_empty());
         let left = if empty { self.send(worker, destination, mbuf) } else { Some(mbuf) };
@@ -124,7 +124,7 @@ impl Writer {
     }
 
     /// Sends what waits for room, each destination in its order.
-    pub(crate) fn flush(&mut self, worker: &mut Worker<'static>) -> Flush {
+    pub fn flush(&mut self, worker: &mut Worker<'static>) -> Flush {
         if self.cached != 0 {
             for index in 0..self.destinations.len() {
                 self.flush_destination(worker, index);
@@ -151,6 +151,19 @@ impl Writer {
         }
     }
 
+    /// Gives back what waits for room and forgets a failure: the set under way is given up. Returns
+    /// how many messages that were.
+    pub fn clear(&mut self, worker: &mut Worker<'static>) -> u64 {
+        let mut dropped = 0;
+        for mbuf in self.destinations.iter_mut().flat_map(|to| to.cache.drain(..)) {
+            let wakes = worker.free(mbuf);
+            ring(&worker.memory, wakes);
+            dropped += 1;
+        }
+        (self.cached, self.failure, self.given) = (0, None, 0);
+        dropped
+    }
+
     /// The queues that the oldest cached messages wait for.
     fn blocked(
         &mut self,
@@ -165,23 +178,23 @@ impl Writer {
     }
 
     /// Asks for a wake-up when there is room again.
-    pub(crate) fn register(&mut self, worker: &Worker<'static>) {
+    pub fn register(&mut self, worker: &Worker<'static>) {
         self.blocked(worker).for_each(|lane| lane.register_full_wait());
     }
 
     /// Withdraws [`Writer::register`].
-    pub(crate) fn withdraw(&mut self) {
+    pub fn withdraw(&mut self) {
         let lanes = self.destinations.iter_mut().flat_map(|destination| &mut destination.lanes);
         lanes.for_each(|lane| lane.withdraw_full_wait());
     }
 
     /// Counts a wait for room.
-    pub(crate) fn count_full_wait(&mut self, worker: &Worker<'static>) {
+    pub fn count_full_wait(&mut self, worker: &Worker<'static>) {
         self.blocked(worker).for_each(|lane| lane.count_full_wait());
     }
 
     /// True when a flush would send something.
-    pub(crate) fn has_room(&mut self, worker: &Worker<'static>) -> bool {
+    pub fn has_room(&mut self, worker: &Worker<'static>) -> bool {
         self.blocked(worker).any(|lane| lane.has_room())
     }
 }

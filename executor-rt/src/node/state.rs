@@ -1,5 +1,5 @@
 //! States of the processor and the table of its transitions (udf §3.5, message mode), without any
-//! action.
+//! action. A model's node goes through them as a function's does.
 //!
 //! ```text
 //! 0 Init ─► 1 InitFlowFunc ─► 2 Ready ─► 3 PrepareInputData ─► 4 CallFlowFunc
@@ -8,13 +8,13 @@
 //!           8 ProcError    6 ScheduleFinish ◄──────── 5 RepublishOutputData (full: stays)
 //! ```
 //! 8 is also reached from 3, 4 and 5.
-//! It is not the loop ([`crate::processor`]); 7 (suspend) and 9 (exception) come with their
+//! It is not the loop ([`super::processor`]); 7 (suspend) and 9 (exception) come with their
 //! messages.
 
 /// A state; the numbers stand in `SlotCtl::state`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub(crate) enum State {
+pub enum State {
     /// Nothing is loaded.
     Init = 0,
     /// The function's `init` is called.
@@ -35,7 +35,7 @@ pub(crate) enum State {
 
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Event {
+pub enum Event {
     /// Library, queues and context are there.
     Loaded,
     /// `init` returned 0.
@@ -73,7 +73,7 @@ pub(crate) enum Event {
 
 impl State {
     /// The state after `event`; `None` when it can't happen here.
-    pub(crate) const fn after(self, event: Event) -> Option<State> {
+    pub const fn after(self, event: Event) -> Option<State> {
         Some(match (self, event) {
             (State::Init, Event::Loaded) | (State::InitFlowFunc, Event::InitAgain) => {
                 State::InitFlowFunc
