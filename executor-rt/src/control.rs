@@ -19,6 +19,8 @@ use crate::waiter::ring;
 
 /// Bytes of the mbuf that is kept for replies; a longer text is cut.
 const REPLY_BYTES: u64 = 512;
+/// What a cut text has: less than a reply by more than its numbers need.
+const TEXT_BYTES: usize = 480;
 
 /// Both ends of the message queues.
 #[derive(Debug)]
@@ -97,7 +99,7 @@ impl MessageQueues {
         let mut bytes = reply.response.encode_to_vec();
         if bytes.len() as u64 > REPLY_BYTES {
             let mut short = reply.response.clone();
-            short.error_message.clear();
+            short.error_message = cut(&short.error_message).to_owned();
             bytes = short.encode_to_vec();
         }
         if !payload::write(worker, &mut mbuf, &bytes) {
@@ -119,6 +121,11 @@ impl MessageQueues {
     }
 }
 
+/// As much of a text as fits a reply.
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(TEXT_BYTES)).unwrap_or("")
+}
+
 /// The server refused to close a request that it had opened; can't happen, and is answered all the
 /// same.
 #[must_use]
@@ -129,4 +136,24 @@ pub fn unexpected(failure: &Failure) -> Reply {
         error_message: failure.text.clone(),
     };
     Reply { response, stop: true, detail: failure.text.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::{REPLY_BYTES, cut};
+
+    #[test]
+    fn a_long_text_is_cut_to_fit() {
+        let long = "ä".repeat(400);
+        let response = crate::proto::ExecutorResponse {
+            message_id: u64::MAX,
+            error_code: u32::MAX,
+            error_message: cut(&long).to_owned(),
+        };
+        assert!(response.error_message.len() >= 479);
+        assert!(response.encode_to_vec().len() as u64 <= REPLY_BYTES);
+        assert_eq!(cut("short"), "short");
+    }
 }

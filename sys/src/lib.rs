@@ -29,6 +29,7 @@ pub mod pidfd;
 pub mod poll;
 pub mod process;
 pub mod procfs;
+pub mod sealed;
 pub mod signal;
 pub mod signalfd;
 pub mod socket;

@@ -66,9 +66,23 @@ pub fn seal_content(fd: impl AsFd) -> Result<()> {
 /// # References
 /// F_GET_SEALS(2const)
 pub fn is_size_sealed(fd: impl AsFd) -> Result<bool> {
+    has_seals(fd.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)
+}
+
+/// `int fcntl(int fd, F_GET_SEALS);`: whether nobody can change the size or a byte any more.
+///
+/// # Errors
+/// `EINVAL`: not a memory file.
+///
+/// # References
+/// F_GET_SEALS(2const)
+pub fn is_content_sealed(fd: impl AsFd) -> Result<bool> {
+    has_seals(fd.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE)
+}
+
+fn has_seals(fd: BorrowedFd<'_>, wanted: i32) -> Result<bool> {
     // SAFETY: a query about an open descriptor.
-    let seals = unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_GET_SEALS) };
-    let wanted = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
     check("fcntl(F_GET_SEALS)", seals).map(|seals| seals & wanted == wanted)
 }
 

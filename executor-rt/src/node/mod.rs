@@ -414,11 +414,29 @@ impl<C: Control> Node<C> {
     /// # Errors
     /// As [`Node::answer_message`].
     pub fn answer_missing(&mut self, code: Code, logger: &Logger) -> Result<(), End> {
+        self.answer_each(code, None, logger)
+    }
+
+    /// Passes what the input of `port` says on to every destination that got no message of this
+    /// set: its code, which stays that of the process that gave it, or that there is no data.
+    ///
+    /// # Errors
+    /// As [`Node::answer_message`].
+    pub fn pass_on(&mut self, port: usize, logger: &Logger) -> Result<(), End> {
+        let Some(input) = self.reader.get(port) else { return Ok(()) };
+        let info = self.worker.of(input).msg_info();
+        self.answer_each(Code::from_ret_code(info.ret_code), Some(info.worker_id), logger)
+    }
+
+    fn answer_each(&mut self, code: Code, of: Option<i32>, logger: &Logger) -> Result<(), End> {
         let mut missing = self.writer.all() & !self.writer.given;
         while missing != 0 {
             let destination = missing.trailing_zeros() as usize;
             missing &= missing - 1;
             let mbuf = self.answer_message(code, logger)?;
+            if let Some(worker_id) = of {
+                self.worker.of(&mbuf).update_msg_info(|info| info.worker_id = worker_id);
+            }
             self.writer.push(&mut self.worker, destination, mbuf);
             add(&self.ctl().coded, 1);
         }

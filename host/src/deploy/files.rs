@@ -108,6 +108,7 @@ fn load_request(executor: &ExecutorPlan, model_fd: i32) -> LoadModelRequest {
             node_name: executor.node.clone(),
             library_path: absolute(executor),
             init_timeout_ms: u64::from(executor.init_timeout_ms),
+            slot: 0,
         }),
         ..Default::default()
     }
