@@ -284,10 +284,8 @@ impl Device {
 
     /// Gives models back and makes their places free; codes of those that could not be.
     pub(crate) fn unload(&mut self, keys: &[(u32, u32)]) -> Vec<(u32, Code)> {
-        let places: Vec<(u32, usize)> = keys
-            .iter()
-            .filter_map(|key| Some((key.1, self.handles.remove(key)?.place)))
-            .collect();
+        let places: Vec<(u32, usize)> =
+            keys.iter().filter_map(|key| Some((key.1, self.handles.remove(key)?.place))).collect();
         // All of them end at once; each waits for its run at most.
         for (_, place) in &places {
             if let Some(place) = self.places.get(*place) {

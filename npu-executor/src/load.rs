@@ -134,7 +134,10 @@ fn sources(
         return Err(wrong_count(what, found, "inputs", has));
     }
     if has > BOUND_MAX || model.outputs().len() > BOUND_MAX {
-        return Err(Failure::new(Code::OVER_LIMIT, format!("more than {BOUND_MAX} in- or outputs")));
+        return Err(Failure::new(
+            Code::OVER_LIMIT,
+            format!("more than {BOUND_MAX} in- or outputs"),
+        ));
     }
     let mut unique = Vec::new();
     let mut sources = Vec::new();

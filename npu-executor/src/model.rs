@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn paths_are_joined_as_texts_and_do_not_go_up() {
-        let path = |base, path| path_of(base, path, "/nothing").map(|path| path.display().to_string());
+        let path =
+            |base, path| path_of(base, path, "/nothing").map(|path| path.display().to_string());
         assert_eq!(path("/proc/self/", "fd/7"), Ok("/proc/self/fd/7".to_owned()));
         assert_eq!(path("", "/a/b..c"), Ok("/a/b..c".to_owned()));
         for (base, model) in [("/a/", "../b"), ("/a/..", "/b"), ("", "a/../b"), ("", "..")] {
@@ -122,7 +123,9 @@ mod tests {
     fn the_same_file_is_the_same_model_and_garbage_is_none() {
         let mut models = Models::default();
         let error = models.open(Path::new("/proc/self/exe")).unwrap_err();
-        assert!(matches!(&error, Failure::Code(Code::PARAM_INVALID, text) if text.contains("magic")));
+        assert!(
+            matches!(&error, Failure::Code(Code::PARAM_INVALID, text) if text.contains("magic"))
+        );
         let error = models.open(Path::new("/proc/self")).unwrap_err();
         assert!(matches!(error, Failure::Code(Code::PARAM_INVALID, _)));
     }

@@ -62,7 +62,9 @@ impl Device {
             match self.load(request) {
                 Ok(()) => {}
                 Err(node::Failure::Clean) => {
-                    return Err(failed(format!("{TEXT_LOAD_FAILED}: the process was asked to end")));
+                    return Err(failed(format!(
+                        "{TEXT_LOAD_FAILED}: the process was asked to end"
+                    )));
                 }
                 Err(node::Failure::Code(code, text)) => {
                     let name = load::name(request);
@@ -90,7 +92,8 @@ impl Device {
         if bad.is_empty() {
             return Ok(());
         }
-        let list: Vec<String> = bad.iter().map(|(model, code)| format!("{model} ({code})")).collect();
+        let list: Vec<String> =
+            bad.iter().map(|(model, code)| format!("{model} ({code})")).collect();
         Err(failed(format!("Failed to unload models: {}", list.join(", "))))
     }
 

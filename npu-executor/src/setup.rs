@@ -72,11 +72,7 @@ pub(crate) fn start(
     }
 }
 
-fn bare(
-    env: &Environment,
-    args: &BuiltinArgs,
-    logger: &'static Logger,
-) -> Result<Device, Failure> {
+fn bare(env: &Environment, args: &BuiltinArgs, logger: &'static Logger) -> Result<Device, Failure> {
     let worker = env.attached.worker(0, env.generation);
     let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
     let node = Node::new(env.attached.group, worker, Nothing);
@@ -123,7 +119,8 @@ fn finish(device: &mut Device, env: &Environment, args: &BuiltinArgs) -> Result<
     let reply = device.queues.server.init(Ok(())).map_err(|f| Failure::new(f.code, f.text))?;
     device.reply(&reply).map_err(|code| Failure::new(code, "response queue"))?;
     let (models, places) = (device.handles.len(), device.places.len());
-    let text = format_args!("device {} is ready: {models} models in {places} places", args.device_id);
+    let text =
+        format_args!("device {} is ready: {models} models in {places} places", args.device_id);
     report::info(device.logger, None, text);
     device.node.publish();
     Ok(())

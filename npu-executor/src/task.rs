@@ -121,6 +121,7 @@ impl Loaded {
         Ok(())
     }
 
+    #[allow(clippy::result_large_err, reason = "a box would allocate; a fault is rare")]
     fn run(&mut self) -> Result<(), Fault> {
         let Loaded { node, model, sources, targets, arena, .. } = self;
         let Node { worker, reader, .. } = node;

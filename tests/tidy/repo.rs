@@ -5,8 +5,18 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Crates that ship.
-pub(crate) const PRODUCT: &[&str] =
-    &["executor-core", "sys", "executor-rt", "flow-func", "udf-executor", "supervisor", "host"];
+pub(crate) const PRODUCT: &[&str] = &[
+    "executor-core",
+    "sys",
+    "executor-rt",
+    "npu",
+    "compiler",
+    "flow-func",
+    "udf-executor",
+    "npu-executor",
+    "supervisor",
+    "host",
+];
 
 /// One violation, as `file:line: what`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::{assets, process, setup};
 /// Builds the release executors and `dflow`.
 pub(crate) fn build_executors(context: &Context) -> Result<(), String> {
     let mut args = vec!["build", "--release", "--bins"];
-    for package in ["udf-executor", "supervisor", "host"] {
+    for package in ["udf-executor", "npu-executor", "supervisor", "host"] {
         args.extend(["-p", package]);
     }
     process::run_plain(&mut context.cargo("", &args))
