@@ -38,8 +38,12 @@ pub(crate) fn fold(
     let inputs: Vec<(TensorInfo, &[u8])> =
         values.iter().map(|(info, bytes)| (*info, &bytes[..])).collect();
     let infos: Vec<TensorInfo> = values.iter().map(|(info, _)| *info).collect();
+    let scratch = op.scratch_bytes(&infos, info);
+    if scratch > FOLDED_MAX {
+        return Ok(None);
+    }
     let mut result = AlignedBytes::zeroed(info.bytes());
-    let mut scratch = AlignedBytes::zeroed(op.scratch_bytes(&infos, info));
+    let mut scratch = AlignedBytes::zeroed(scratch);
     if info.bytes() > 0 {
         let mut output = Output { info, bytes: &mut result, scratch: &mut scratch };
         op.run(&TensorList(&inputs), &mut output)?;

@@ -16,7 +16,7 @@ macro_rules! plain {
     ($($name:ty),+) => { $(impl sealed::Sealed for $name {} impl Plain for $name {})+ };
 }
 
-plain!(u8, i32, i64, f32, Block);
+plain!(u8, usize, i32, i64, f32, Block);
 
 /// 64 bytes at an address that is a multiple of 64.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,11 @@ pub(crate) trait Routine {
 
 /// Runs in the best form for this machine.
 pub(crate) fn run<R: Routine>(routine: R) {
+    #[cfg(test)]
+    if testing::PORTABLE.get() {
+        routine.run::<false>();
+        return;
+    }
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the only requirement of `with_avx2` is AVX2, and it was found just now.
@@ -28,4 +33,24 @@ pub(crate) fn run<R: Routine>(routine: R) {
 #[target_feature(enable = "avx2")]
 fn with_avx2<R: Routine>(routine: R) {
     routine.run::<true>();
+}
+
+#[cfg(test)]
+pub(crate) use testing::portable;
+
+#[cfg(test)]
+mod testing {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static PORTABLE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Calls `of` with the form for every machine.
+    pub(crate) fn portable<R>(of: impl FnOnce() -> R) -> R {
+        PORTABLE.set(true);
+        let result = of();
+        PORTABLE.set(false);
+        result
+    }
 }

@@ -173,13 +173,13 @@ impl Output<'_> {
         cast::elements_mut(self.bytes).ok_or(Fault::Memory)
     }
 
-    /// The elements to write, and the scratch memory as elements.
+    /// The elements to write, and the scratch memory.
     ///
     /// # Errors
     /// The memory does not fit the type.
-    pub fn elements_and_scratch<T: Element>(&mut self) -> Result<(&mut [T], &mut [T]), Fault> {
+    pub fn elements_and_scratch<T: Element>(&mut self) -> Result<(&mut [T], &mut [u8]), Fault> {
         let elements = cast::elements_mut(self.bytes).ok_or(Fault::Memory)?;
-        Ok((elements, cast::elements_mut(self.scratch).ok_or(Fault::Memory)?))
+        Ok((elements, self.scratch))
     }
 }
 

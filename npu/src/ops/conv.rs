@@ -16,7 +16,7 @@ use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{ELEMENTS_MAX, Shape};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
-use direct::Direct;
+use direct::{Direct, Layout, Scratch};
 
 /// The line of the table.
 pub static ENTRY: OpEntry = OpEntry {
@@ -38,6 +38,9 @@ pub static ENTRY: OpEntry = OpEntry {
     import,
     decode,
 };
+
+/// Most bytes of scratch memory.
+const SCRATCH_MAX: usize = ELEMENTS_MAX;
 
 /// Most spatial dims.
 const DIMS: usize = 3;
@@ -210,6 +213,13 @@ struct Geometry {
     output: [usize; DIMS],
 }
 
+impl Geometry {
+    /// Elements of a kernel, over all maps that it sees.
+    fn lines(&self) -> usize {
+        self.in_maps * self.kernel.iter().product::<usize>()
+    }
+}
+
 impl Conv {
     fn geometry(&self, x: &Shape, w: &Shape) -> Result<Geometry, OpError> {
         let rank = spatial_rank(x, w)?;
@@ -281,6 +291,9 @@ impl Op for Conv {
             let found = bias.shape;
             return Err(OpError::shape(format!("the bias is {found}; expected [{maps}]")));
         }
+        if self.scratch_bytes(inputs, &inputs[0]) > SCRATCH_MAX {
+            return Err(OpError::shape(format!("{x} is too large with padding and dilation")));
+        }
         let mut dims = vec![geometry.batch, maps];
         dims.extend(&geometry.output[DIMS - self.rank..]);
         Ok(TensorInfo::new(inputs[0].dtype, Shape::new(&dims)?))
@@ -290,25 +303,38 @@ impl Op for Conv {
         let (x, w) = (&inputs.info(0).shape, &inputs.info(1).shape);
         let geometry = self.geometry(x, w).map_err(|_| Fault::Memory)?;
         let (x, w) = (inputs.elements::<f32>(0)?, inputs.elements::<f32>(1)?);
-        let (bias, out) = (inputs.optional::<f32>(2)?, output.elements::<f32>()?);
+        let bias = inputs.optional::<f32>(2)?;
+        let layout = Layout::new(self, &geometry);
+        let pointwise = self.is_pointwise(&geometry);
+        let (out, scratch) = output.elements_and_scratch::<f32>()?;
+        let mut scratch =
+            (!pointwise).then(|| Scratch::new(self, &geometry, &layout, scratch)).transpose()?;
         let in_size = geometry.in_maps * geometry.input.iter().product::<usize>();
         let columns = geometry.output.iter().product::<usize>();
-        let depth = geometry.in_maps * geometry.kernel.iter().product::<usize>();
-        let rows = geometry.out_maps;
+        let (rows, depth) = (geometry.out_maps, geometry.lines());
         for (index, out) in out.chunks_exact_mut(rows * columns).enumerate() {
             let group = index % self.group;
             let input = &x[index * in_size..][..in_size];
             let weights = &w[group * rows * depth..][..rows * depth];
             let bias = bias.map(|bias| &bias[group * rows..][..rows]);
             let activation = self.activation;
-            if self.is_pointwise(&geometry) {
+            if let Some(scratch) = &mut scratch {
+                scratch.fill(self, &geometry, &layout, input);
+                let (layout, output, maps) = (&layout, geometry.output, rows);
+                isa::run(Direct { layout, scratch, output, weights, bias, activation, out, maps });
+            } else {
                 let (left, right) = (weights, input);
                 isa::run(Gemm { left, right, bias, activation, out, rows, depth, columns });
-            } else {
-                isa::run(Direct { conv: self, geometry: &geometry, input, weights, bias, out });
             }
         }
         Ok(())
+    }
+
+    fn scratch_bytes(&self, inputs: &[TensorInfo], _output: &TensorInfo) -> usize {
+        match self.geometry(&inputs[0].shape, &inputs[1].shape) {
+            Ok(own) if !self.is_pointwise(&own) => Layout::new(self, &own).scratch_bytes(&own),
+            _ => 0,
+        }
     }
 
     fn flops(&self, inputs: &[TensorInfo], output: &TensorInfo) -> u64 {

@@ -86,9 +86,12 @@ impl Gemm<'_> {
 
     #[inline(always)]
     fn tile<const M: usize, const P: usize>(&mut self, row: usize, column: usize) {
-        let mut sums = [[0f32; P]; M];
         let depth = self.depth;
-        let left: [&[f32]; M] = std::array::from_fn(|m| &self.left[(row + m) * depth..][..depth]);
+        let mut left = [&self.left[..0]; M];
+        for m in 0..M {
+            left[m] = &self.left[(row + m) * depth..][..depth];
+        }
+        let mut sums = [[0f32; P]; M];
         for k in 0..depth {
             let line = &self.right[k * self.columns + column..][..P];
             for m in 0..M {
@@ -98,9 +101,10 @@ impl Gemm<'_> {
                 }
             }
         }
-        for (m, mut sums) in sums.into_iter().enumerate() {
-            finish(&mut sums, self.bias.map_or(0.0, |bias| bias[row + m]), self.activation);
-            self.out[(row + m) * self.columns + column..][..P].copy_from_slice(&sums);
+        for m in 0..M {
+            let bias = self.bias.map_or(0.0, |bias| bias[row + m]);
+            let out = &mut self.out[(row + m) * self.columns + column..][..P];
+            finish(&sums[m], bias, self.activation, out);
         }
     }
 
@@ -122,9 +126,8 @@ impl Gemm<'_> {
             for (a, b) in left_rest.iter().zip(right_rest) {
                 sum += a * b;
             }
-            let mut sum = [sum];
-            finish(&mut sum, self.bias.map_or(0.0, |bias| bias[row]), self.activation);
-            self.out[row] = sum[0];
+            let bias = self.bias.map_or(0.0, |bias| bias[row]);
+            finish(&[sum], bias, self.activation, &mut self.out[row..=row]);
         }
     }
 }
@@ -142,13 +145,19 @@ pub(super) fn sum<const N: usize>(mut lanes: [f32; N]) -> f32 {
     lanes[0]
 }
 
-/// Adds the bias and applies the activation.
+/// Writes sums with the bias added and the activation applied. The sums themselves are only read,
+/// so that they can stay in registers until here.
 #[inline(always)]
-pub(super) fn finish<const P: usize>(sums: &mut [f32; P], bias: f32, activation: Activation) {
-    for sum in sums.iter_mut() {
-        *sum += bias;
+pub(super) fn finish<const P: usize>(
+    sums: &[f32; P],
+    bias: f32,
+    activation: Activation,
+    out: &mut [f32],
+) {
+    for p in 0..P {
+        out[p] = sums[p] + bias;
     }
-    activation.apply(sums);
+    activation.apply(out);
 }
 
 #[cfg(test)]
@@ -187,7 +196,7 @@ mod tests {
                 });
                 out
             };
-            let portable = compute(|gemm| gemm.run::<false>());
+            let portable = isa::portable(|| compute(|gemm| isa::run(gemm)));
             for (index, found) in portable.iter().enumerate() {
                 let (row, column) = (index / columns, index % columns);
                 let products = (0..depth).map(|k| {

@@ -1,190 +1,262 @@
-//! The convolution itself, for kernels of more than one element: no matrix is built of the input.
+//! Convolutions with kernels of more than one element, or with strides or padding.
 //!
-//! A tile is a few maps of the result by a few neighbours along the last dim; it stays in registers
-//! while the maps of the input and the elements of the kernel are walked. Where the kernel sticks
-//! out at either end of a row, one result at a time is computed from the elements inside.
-
-use std::ops::Range;
+//! The input is laid out once, in scratch memory, such that for each element of the kernel all that
+//! it meets lies together, in the order of the results: padding is written out as zeros, and with a
+//! stride of s each dim is dealt out to s *phases*. A result is then a sum over elements of the
+//! kernel of `weight * line[column]`, with one line for each element of the kernel and each map: a
+//! matrix product whose right side is never built, since neighbouring lines overlap.
+//!
+//! ```text
+//!  phase (z, y, x):   EY rows of EX, EZ times; column = (z * EY + y) * EX + x of the result
+//!  results:           OY rows of OX of them; the columns in between are computed and dropped
+//! ```
 
 use super::{Conv, DIMS, Geometry};
+use crate::aligned::align_up;
+use crate::cast;
 use crate::isa::Routine;
+use crate::ops::Activation;
 use crate::ops::gemm::finish;
+use crate::tensor::Fault;
 
-/// One image, one group.
-pub(super) struct Direct<'a> {
-    pub(super) conv: &'a Conv,
-    pub(super) geometry: &'a Geometry,
-    /// `in_maps` maps.
-    pub(super) input: &'a [f32],
-    /// `out_maps` kernels over `in_maps` maps each.
-    pub(super) weights: &'a [f32],
-    /// One value each of `out_maps`.
-    pub(super) bias: Option<&'a [f32]>,
-    /// `out_maps` maps.
-    pub(super) out: &'a mut [f32],
-}
+/// Most columns of a tile: as many may be read behind the last phase.
+const SLACK: usize = 32;
 
 /// Maps of a tile.
 const MAPS: usize = 4;
 
-/// The part of the kernel that lies inside the input, at one row of the result: for the first two
-/// dims, first index in the input and the elements of the kernel.
-#[derive(Clone)]
-struct Inside {
-    starts: [usize; 2],
-    taps: [Range<usize>; 2],
+/// How the input lies in scratch memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// Phases along each dim.
+    phases: [usize; DIMS],
+    /// Elements of a phase along each dim.
+    extent: [usize; DIMS],
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Layout {
+    pub(super) fn new(conv: &Conv, geometry: &Geometry) -> Self {
+        let mut own = Self { phases: [1; DIMS], extent: [1; DIMS] };
+        for dim in 0..DIMS {
+            let (stride, dilation) = (conv.strides[dim], conv.dilations[dim]);
+            // Elements of the kernel that are a multiple of the stride apart share a phase.
+            let kernel = geometry.kernel[dim];
+            own.phases[dim] = kernel.min(stride / gcd(stride, dilation));
+            own.extent[dim] = geometry.output[dim] + (kernel - 1) * dilation / stride;
+        }
+        own
+    }
+
+    /// Elements of all phases of a map; `None` when they can't be counted.
+    fn map_size(&self) -> Option<usize> {
+        let sizes = self.phases.iter().chain(&self.extent);
+        sizes.copied().try_fold(1usize, usize::checked_mul)
+    }
+
+    /// Bytes of scratch memory; saturates.
+    pub(super) fn scratch_bytes(&self, geometry: &Geometry) -> usize {
+        let floats = || self.map_size()?.checked_mul(geometry.in_maps)?.checked_add(SLACK);
+        let bytes = || {
+            let lines = geometry.lines().checked_mul(size_of::<usize>())?;
+            align_up(lines).checked_add(floats()?.checked_mul(size_of::<f32>())?)
+        };
+        bytes().unwrap_or(usize::MAX)
+    }
+
+    /// Where the line of each element of the kernel begins, map by map.
+    fn lines(&self, conv: &Conv, geometry: &Geometry, lines: &mut [usize]) {
+        let phase_size = self.extent.iter().product::<usize>();
+        let map_size = self.map_size().unwrap_or(0);
+        for (index, line) in lines.iter_mut().enumerate() {
+            let mut rest = index;
+            let (mut phase, mut place) = ([0; DIMS], [0; DIMS]);
+            for dim in (0..DIMS).rev() {
+                let tap = rest % geometry.kernel[dim];
+                rest /= geometry.kernel[dim];
+                phase[dim] = tap % self.phases[dim];
+                place[dim] = tap * conv.dilations[dim] / conv.strides[dim];
+            }
+            let [_, y, x] = self.phases;
+            let phase = (phase[0] * y + phase[1]) * x + phase[2];
+            let [_, y, x] = self.extent;
+            let place = (place[0] * y + place[1]) * x + place[2];
+            *line = rest * map_size + phase * phase_size + place;
+        }
+    }
+
+    /// Lays out the maps of one image and group.
+    fn fill(&self, conv: &Conv, geometry: &Geometry, input: &[f32], floats: &mut [f32]) {
+        let [depth, height, width] = geometry.input;
+        let [z_phases, y_phases, x_phases] = self.phases;
+        let [z_extent, y_extent, x_extent] = self.extent;
+        let mut rows = floats.chunks_exact_mut(x_extent);
+        // Index in the input of a place in a phase, if it is none of the padding.
+        let index = |dim: usize, phase: usize, place: usize, limit: usize| {
+            let residue = phase * conv.dilations[dim] % conv.strides[dim];
+            let padded = place * conv.strides[dim] + residue;
+            padded.checked_sub(conv.pads_begin[dim]).filter(|index| *index < limit)
+        };
+        for map in input.chunks_exact(depth * height * width) {
+            for phase in 0..z_phases * y_phases * x_phases {
+                let (z_phase, y_phase) = (phase / x_phases / y_phases, phase / x_phases % y_phases);
+                let residue = phase % x_phases * conv.dilations[2] % conv.strides[2];
+                for row in 0..z_extent * y_extent {
+                    let Some(to) = rows.next() else { return };
+                    let z = index(0, z_phase, row / y_extent, depth);
+                    let y = index(1, y_phase, row % y_extent, height);
+                    match z.zip(y) {
+                        Some((z, y)) => {
+                            let from = &map[(z * height + y) * width..][..width];
+                            deal(from, to, conv.pads_begin[2], residue, conv.strides[2]);
+                        }
+                        None => to.fill(0.0),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every `stride`-th element of a padded row, from `residue` on.
+fn deal(from: &[f32], to: &mut [f32], pad: usize, residue: usize, stride: usize) {
+    let zeros = pad.saturating_sub(residue).div_ceil(stride).min(to.len());
+    let (before, rest) = to.split_at_mut(zeros);
+    before.fill(0.0);
+    let first = zeros * stride + residue - pad.min(zeros * stride + residue);
+    let from = from.get(first..).unwrap_or_default();
+    let count = from.len().div_ceil(stride).min(rest.len());
+    let (inside, after) = rest.split_at_mut(count);
+    if stride == 1 {
+        inside.copy_from_slice(&from[..count]);
+    } else {
+        inside.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, from)| *to = *from);
+    }
+    after.fill(0.0);
+}
+
+/// Scratch memory: lines, then phases.
+#[derive(Debug)]
+pub(super) struct Scratch<'a> {
+    lines: &'a mut [usize],
+    floats: &'a mut [f32],
+}
+
+impl<'a> Scratch<'a> {
+    /// Takes the memory and fills the lines, which are the same for all images and groups.
+    pub(super) fn new(
+        conv: &Conv,
+        geometry: &Geometry,
+        layout: &Layout,
+        bytes: &'a mut [u8],
+    ) -> Result<Self, Fault> {
+        let size = geometry.lines() * size_of::<usize>();
+        let (lines, floats) = bytes.split_at_mut_checked(align_up(size)).ok_or(Fault::Memory)?;
+        let lines: &mut [usize] = cast::elements_mut(&mut lines[..size]).ok_or(Fault::Memory)?;
+        layout.lines(conv, geometry, lines);
+        Ok(Self { lines, floats: cast::elements_mut(floats).ok_or(Fault::Memory)? })
+    }
+
+    /// Lays out the maps of one image and group.
+    pub(super) fn fill(&mut self, conv: &Conv, geometry: &Geometry, layout: &Layout, input: &[f32]) {
+        let (phases, slack) = self.floats.split_at_mut(self.floats.len().saturating_sub(SLACK));
+        layout.fill(conv, geometry, input, phases);
+        slack.fill(0.0);
+    }
+}
+
+/// One image, one group.
+pub(super) struct Direct<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) scratch: &'a Scratch<'a>,
+    pub(super) output: [usize; DIMS],
+    /// A row of `lines` weights each of `maps`.
+    pub(super) weights: &'a [f32],
+    /// One value each of `maps`.
+    pub(super) bias: Option<&'a [f32]>,
+    pub(super) activation: Activation,
+    /// `maps` maps.
+    pub(super) out: &'a mut [f32],
+    pub(super) maps: usize,
 }
 
 impl Routine for Direct<'_> {
     #[inline(always)]
     fn run<const WIDE: bool>(mut self) {
-        let maps = self.geometry.out_maps;
-        let mut map = 0;
-        while map + MAPS <= maps {
-            self.maps::<MAPS, WIDE>(map);
-            map += MAPS;
-        }
-        while map < maps {
-            self.maps::<1, WIDE>(map);
-            map += 1;
+        if WIDE {
+            self.tiles::<16, 32>();
+        } else {
+            self.tiles::<8, 16>();
         }
     }
 }
 
 impl Direct<'_> {
-    /// `M` maps of the result, row by row.
+    /// All maps: `MAPS` by `P` at a time, and what is left one by `Q`.
     #[inline(always)]
-    fn maps<const M: usize, const WIDE: bool>(&mut self, map: usize) {
-        let [depth, height, _] = self.geometry.output;
-        for z in 0..depth {
-            for y in 0..height {
-                let (z_start, z_taps) = self.taps(0, z);
-                let (y_start, y_taps) = self.taps(1, y);
-                let inside = Inside { starts: [z_start, y_start], taps: [z_taps, y_taps] };
-                let row = z * height + y;
-                if self.conv.strides[2] == 1 {
-                    self.row::<M, WIDE, true>(map, row, &inside);
-                } else {
-                    self.row::<M, WIDE, false>(map, row, &inside);
-                }
+    fn tiles<const P: usize, const Q: usize>(&mut self) {
+        let [depth, height, width] = self.output;
+        let [_, rows, row] = self.layout.extent;
+        let columns = ((depth - 1) * rows + height - 1) * row + width;
+        let whole = self.maps / MAPS * MAPS;
+        for column in (0..columns).step_by(P) {
+            for map in (0..whole).step_by(MAPS) {
+                self.tile::<MAPS, P>(map, column);
+            }
+        }
+        for map in whole..self.maps {
+            for column in (0..columns).step_by(Q) {
+                self.tile::<1, Q>(map, column);
             }
         }
     }
 
-    /// Elements of the kernel inside the input at one place along a dim, and the index in the input
-    /// of the first of them.
     #[inline(always)]
-    fn taps(&self, dim: usize, place: usize) -> (usize, Range<usize>) {
-        let (input, kernel) = (self.geometry.input[dim], self.geometry.kernel[dim]);
-        let (stride, dilation) = (self.conv.strides[dim], self.conv.dilations[dim]);
-        let (at, pad) = (place * stride, self.conv.pads_begin[dim]);
-        let first = pad.saturating_sub(at).div_ceil(dilation);
-        // Elements before the input's end: pad + input - at is what is left from the first on.
-        let end = (pad + input).saturating_sub(at).div_ceil(dilation).min(kernel);
-        if first >= end {
-            return (0, 0..0);
+    fn tile<const M: usize, const P: usize>(&mut self, map: usize, column: usize) {
+        let lines = &*self.scratch.lines;
+        let mut weights = [&self.weights[..0]; M];
+        for m in 0..M {
+            weights[m] = &self.weights[(map + m) * lines.len()..][..lines.len()];
         }
-        (at + first * dilation - pad, first..end)
-    }
-
-    /// One row of `M` maps.
-    #[inline(always)]
-    fn row<const M: usize, const WIDE: bool, const DENSE: bool>(
-        &mut self,
-        map: usize,
-        row: usize,
-        inside: &Inside,
-    ) {
-        let width = self.geometry.output[2];
-        let (low, high) = self.whole(width);
-        let mut x = 0;
-        while x < width {
-            let left = if x < low { 0 } else { high.saturating_sub(x) };
-            // A tile that would stick out to the right is moved back, if that is still inside.
-            let (at, size) = match left {
-                0 => (x, 1),
-                16.. if WIDE || M == 1 => (x, 16),
-                1..16 if WIDE && high - low >= 16 && left > 4 => (high - 16, 16),
-                8.. => (x, 8),
-                1..8 if high - low >= 8 && left > 1 => (high - 8, 8),
-                4.. => (x, 4),
-                _ => (x, 1),
-            };
-            match size {
-                16 => self.tile::<M, 16, DENSE>(map, row, at, inside),
-                8 => self.tile::<M, 8, DENSE>(map, row, at, inside),
-                4 => self.tile::<M, 4, DENSE>(map, row, at, inside),
-                _ => self.tile::<M, 1, DENSE>(map, row, at, inside),
-            }
-            x = at + size;
-        }
-    }
-
-    /// Places along the last dim where the whole kernel lies inside the input: first, and behind
-    /// the last; equal when there are none.
-    #[inline(always)]
-    fn whole(&self, width: usize) -> (usize, usize) {
-        let (input, kernel) = (self.geometry.input[2], self.geometry.kernel[2]);
-        let (stride, pad) = (self.conv.strides[2], self.conv.pads_begin[2]);
-        let low = pad.div_ceil(stride).min(width);
-        let reach = (kernel - 1) * self.conv.dilations[2] + 1;
-        let room = (input + pad).checked_sub(reach);
-        let high = room.map_or(0, |room| room / stride + 1).min(width);
-        (low, high.max(low))
-    }
-
-    /// `M` maps by `P` neighbours of one row. With `P` above 1, the whole kernel lies inside.
-    #[inline(always)]
-    fn tile<const M: usize, const P: usize, const DENSE: bool>(
-        &mut self,
-        map: usize,
-        row: usize,
-        x: usize,
-        inside: &Inside,
-    ) {
-        let [in_depth, in_height, in_width] = self.geometry.input;
-        let [k_depth, k_height, k_width] = self.geometry.kernel;
-        let [z_dilation, y_dilation, x_dilation] = self.conv.dilations;
-        let taps = self.geometry.kernel.iter().product::<usize>();
-        let stride = if DENSE { 1 } else { self.conv.strides[2] };
-        let (x_start, x_taps) = self.taps(2, x);
-        let span = (P - 1) * stride + 1;
-        let weights_of_map = self.geometry.in_maps * taps;
-        let weights: [&[f32]; M] = std::array::from_fn(|m| {
-            &self.weights[(map + m) * weights_of_map..][..weights_of_map]
-        });
         let mut sums = [[0f32; P]; M];
-        debug_assert!(P == 1 || x_taps == (0..k_width), "the kernel lies inside");
-        for in_map in 0..self.geometry.in_maps {
-            let mut z = inside.starts[0];
-            for kz in inside.taps[0].clone() {
-                let mut y = inside.starts[1];
-                for ky in inside.taps[1].clone() {
-                    let line = ((in_map * in_depth + z) * in_height + y) * in_width;
-                    let line = &self.input[line..][..in_width];
-                    let kernel = ((in_map * k_depth + kz) * k_height + ky) * k_width;
-                    let mut from = x_start;
-                    for kx in x_taps.clone() {
-                        let values = &line[from..][..span];
-                        for m in 0..M {
-                            let factor = weights[m][kernel + kx];
-                            for p in 0..P {
-                                sums[m][p] += factor * values[p * stride];
-                            }
-                        }
-                        from += x_dilation;
-                    }
-                    y += y_dilation;
+        for k in 0..lines.len() {
+            let line = &self.scratch.floats[lines[k] + column..][..P];
+            for m in 0..M {
+                let factor = weights[m][k];
+                for p in 0..P {
+                    sums[m][p] += factor * line[p];
                 }
-                z += z_dilation;
             }
         }
-        let size = self.geometry.output.iter().product::<usize>();
-        for (m, mut sums) in sums.into_iter().enumerate() {
+        for m in 0..M {
             let bias = self.bias.map_or(0.0, |bias| bias[map + m]);
-            finish(&mut sums, bias, self.conv.activation);
-            let at = (map + m) * size + row * self.geometry.output[DIMS - 1] + x;
-            self.out[at..][..P].copy_from_slice(&sums);
+            let mut tile = [0f32; P];
+            finish(&sums[m], bias, self.activation, &mut tile);
+            self.store(map + m, column, &tile);
+        }
+    }
+
+    /// Writes those of some neighbouring columns that are results.
+    #[inline(always)]
+    fn store<const P: usize>(&mut self, map: usize, column: usize, tile: &[f32; P]) {
+        let [depth, height, width] = self.output;
+        let [_, rows, row] = self.layout.extent;
+        let (mut line, mut x) = (column / row, column % row);
+        let mut at = 0;
+        while at < P {
+            let count = (row - x).min(P - at);
+            let (z, y) = if depth == 1 { (0, line) } else { (line / rows, line % rows) };
+            if z < depth && y < height && x < width {
+                let count = count.min(width - x);
+                let out = ((map * depth + z) * height + y) * width + x;
+                self.out[out..][..count].copy_from_slice(&tile[at..][..count]);
+            }
+            at += count;
+            line += 1;
+            x = 0;
         }
     }
 }

@@ -96,25 +96,8 @@ impl Sample {
         let found = self.case().run();
         let expected = self.expected(found.info.shape.dims());
         assert_close(&found, &expected, 1e-5);
-        // The form for every machine computes the same bits.
-        let case = self.case();
-        let (op, operands) = case.import().unwrap();
-        let conv = op.as_any().downcast_ref::<Conv>().unwrap();
-        let geometry = conv.geometry(&operands[0].info.shape, &operands[1].info.shape).unwrap();
-        if geometry.batch != 1 || conv.group != 1 || conv.is_pointwise(&geometry) {
-            return;
-        }
-        let mut out = vec![f32::NAN; found.info.shape.elements()];
-        let direct = Direct {
-            conv,
-            geometry: &geometry,
-            input: operands[0].elements(),
-            weights: operands[1].elements(),
-            bias: operands.get(2).map(|bias| bias.elements()),
-            out: &mut out,
-        };
-        crate::isa::Routine::run::<false>(direct);
-        assert_eq!(float(found.info.shape.dims(), &out), found);
+        let portable = crate::isa::portable(|| self.case().run());
+        assert_eq!(portable, found, "both forms compute the same bits");
     }
 }
 
@@ -262,6 +245,9 @@ fn shapes_and_types_that_are_refused() {
     let four = case(&[1, 1, 1, 1, 1, 1], &[1, 1, 1, 1, 1, 1]);
     assert!(four.refused().contains("3 to 5"));
     assert!(case(&[1, 2, 3], &[1, 1, 3]).refused().contains("maps of x = group"));
+    let far = case(&[1, 1, 1], &[1, 1, 2]).ints("pads", &[1 << 39, 1 << 39]);
+    let far = far.ints("dilations", &[(1 << 40) - 1]);
+    assert!(far.refused().contains("too large with padding and dilation"), "{}", far.refused());
     let bias = case(&[1, 1, 3], &[2, 1, 3]).input(float(&[3], &[0.0; 3]));
     assert!(bias.refused().contains("the bias is [3]; expected [2]"));
     let whole = Case::new(&ENTRY, 11).input(ints(&[1, 1, 1], &[1])).input(ints(&[1, 1, 1], &[1]));
