@@ -1,0 +1,62 @@
+//! The set of pages: image files of a directory and rendered pages, each in four rotations.
+
+use crate::turn::turned;
+use pages_render::{Renderer, standard_set};
+use std::path::{Path, PathBuf};
+
+/// One page to feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Name of the file before it was turned.
+    pub name: String,
+    /// Degrees it was turned by, clockwise: 0, 90, 180 or 270.
+    pub degrees: u16,
+    /// The whole file. Not turned, it is the file as it was found; turned, it is a PNG.
+    pub file: Vec<u8>,
+}
+
+/// Collects the PNG and JPEG files of `directory`, by name, then renders `rendered` pages; four
+/// pages come of each.
+///
+/// # Errors
+/// A directory or file that can't be read, an image that can't be decoded, or a missing font.
+pub fn collect(directory: Option<&Path>, rendered: usize) -> Result<Vec<Page>, String> {
+    let mut pages = Vec::new();
+    for path in directory.map(image_files).transpose()?.unwrap_or_default() {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let file = std::fs::read(&path).map_err(|error| wrong(&error))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        add(&mut pages, &name, file).map_err(|error| wrong(&error))?;
+    }
+    if rendered > 0 {
+        let renderer = Renderer::new().map_err(|error| error.to_string())?;
+        for spec in standard_set(rendered) {
+            let file = renderer.render(&spec).to_png().map_err(|error| error.to_string())?;
+            add(&mut pages, &spec.file_name(), file)?;
+        }
+    }
+    Ok(pages)
+}
+
+fn add(pages: &mut Vec<Page>, name: &str, file: Vec<u8>) -> Result<(), String> {
+    for quarters in 0..4 {
+        let degrees = u16::from(quarters) * 90;
+        let file = if quarters == 0 { file.clone() } else { turned(&file, quarters)? };
+        pages.push(Page { name: name.to_owned(), degrees, file });
+    }
+    Ok(())
+}
+
+fn image_files(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if ["png", "jpg", "jpeg"].iter().any(|known| ending.eq_ignore_ascii_case(known)) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
