@@ -48,6 +48,16 @@ impl Context {
         self.cache().join("pages")
     }
 
+    /// Folder of the wheels that models come out of, unzipped.
+    pub(crate) fn models(&self) -> PathBuf {
+        self.cache().join("models")
+    }
+
+    /// Python interpreter of the oracle.
+    pub(crate) fn oracle(&self) -> PathBuf {
+        self.cache().join("oracle/bin/python")
+    }
+
     /// Folder of the release executors and of `dflow`.
     pub(crate) fn executors(&self) -> PathBuf {
         self.target("").join("release")
@@ -68,7 +78,7 @@ impl Context {
         self.root.join(path).exists()
     }
 
-    /// A cargo command in `folder`, told where executors, user functions, rivals and pages are.
+    /// A cargo command in `folder`, told where executors, functions, rivals, data are.
     pub(crate) fn cargo(&self, folder: &str, args: &[&str]) -> Command {
         self.locate(Command::new("cargo"), folder, args)
     }
@@ -91,6 +101,8 @@ impl Context {
         command.env("DFLOW_UDF_DIR", self.udfs());
         command.env("DFLOW_RIVALS_DIR", self.rivals());
         command.env("DFLOW_PAGES_DIR", self.pages());
+        command.env("DFLOW_MODELS_DIR", self.models());
+        command.env("DFLOW_ORACLE", self.oracle());
         // What `cargo run` set for this program would mislead the cargo that is started here.
         for name in ["CARGO", "CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "RUSTUP_TOOLCHAIN"] {
             command.env_remove(name);

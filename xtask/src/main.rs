@@ -10,6 +10,8 @@ mod context;
 mod demo;
 mod elf;
 mod figures;
+mod models;
+mod oracle;
 mod probe;
 mod process;
 mod report;
@@ -17,6 +19,7 @@ mod setup;
 mod sizes;
 mod stages;
 mod test;
+mod wheels;
 
 use std::process::ExitCode;
 

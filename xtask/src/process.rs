@@ -1,5 +1,6 @@
 //! Runs one command: prints it, passes its output on line by line, ends it at a deadline.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -70,7 +71,7 @@ pub(crate) fn run_plain(command: &mut Command) -> Result<(), String> {
 }
 
 /// Standard output of a short command, or `None` when it is missing or fails.
-pub(crate) fn output_of(program: &str, args: &[&str]) -> Option<String> {
+pub(crate) fn output_of(program: impl AsRef<OsStr>, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

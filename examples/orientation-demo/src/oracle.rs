@@ -61,7 +61,7 @@ fn place(variable: &str, is_there: impl Fn(&Path) -> bool) -> Result<PathBuf, St
     let path = std::env::var_os(variable).map(PathBuf::from);
     path.clone().filter(|path| is_there(path)).ok_or_else(|| {
         let path = path.map_or("not set".to_owned(), |path| path.display().to_string());
-        format!("{variable} ({path}): `cargo xtask test examples` makes it")
+        format!("{variable} ({path}): `cargo xtask test setup` makes it")
     })
 }
 

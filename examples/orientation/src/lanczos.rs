@@ -128,7 +128,7 @@ fn clamp(first: i64, tap: usize, side: usize) -> usize {
     usize::try_from(index).unwrap_or(0).min(side - 1)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+#[expect(clippy::cast_sign_loss, reason = "clamped")]
 fn round(sum: i32) -> u8 {
     ((sum + (1 << (2 * BITS - 1))) >> (2 * BITS)).clamp(0, 255) as u8
 }
