@@ -7,8 +7,8 @@ use zune_core::colorspace::ColorSpace;
 use zune_jpeg::JpegDecoder;
 
 impl ImageFile<'_> {
-    /// Writes grey pixels, straight out of the decoder when the file is grey with 8 bits or a colour
-    /// JPEG (whose luminance is stored apart); else by way of `scratch`.
+    /// Writes grey pixels, straight out of the decoder when the file is grey with 8 bits or a
+    /// colour JPEG (whose luminance is stored apart); else by way of `scratch`.
     ///
     /// # Errors
     /// [`FileError::Damaged`], also when `pixels` is not width × height long.
