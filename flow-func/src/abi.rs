@@ -21,7 +21,8 @@
 //! - I6. No unwinding crosses this boundary in either direction; the executor never calls a library
 //!   whose `panic_strategy` is [`PANIC_ABORT`].
 //! - I7. Tables grow at their end only. A reader checks `size` before it reads a field that was not
-//!   in the first version; everything in this file is in the first version.
+//!   in the first version. All of this file is, but [`ApiV1::log_run`].
+//! - I8. `log` and `log_run` may be called from any thread, from `create` until `destroy` returns.
 #![allow(unsafe_code, reason = "extern \"C\" function pointer types of the ABI")]
 
 use core::ffi::c_void;
@@ -271,7 +272,7 @@ impl MsgV1 {
     };
 }
 
-/// What the executor offers. 120 bytes; every pointer is set. Functions that return i32 answer 0 or
+/// What the executor offers. 128 bytes (120 in the first version); every pointer is set. Functions that return i32 answer 0 or
 /// a code of [`crate::codes`]; `out` is written on 0 only.
 ///
 /// | off | field | off | field |
@@ -283,8 +284,8 @@ impl MsgV1 {
 /// | 20 | reserved | 96 | set_output |
 /// | 24 | get_params | 104 | get_user_data |
 /// | 32 | get_attr | 112 | log |
-/// | 40 | alloc_tensor | 120 | (end) |
-/// | 48 | alloc_raw | | |
+/// | 40 | alloc_tensor | 120 | log_run |
+/// | 48 | alloc_raw | 128 | (end) |
 /// | 56 | alloc_empty | | |
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -348,8 +349,10 @@ pub struct ApiV1 {
     /// Copies `size` bytes from `offset` of the current input's 64 bytes of user data (udf §1.14).
     pub get_user_data:
         unsafe extern "C" fn(ctx: *mut ContextV1, out: *mut u8, size: u64, offset: u64) -> i32,
-    /// One log line at a [`level`]; UTF-8, no line end. The executor adds node and trans_id.
+    /// One log line at a [`level`]; UTF-8, no line end. The executor adds node and trans_id (I8).
     pub log: unsafe extern "C" fn(ctx: *mut ContextV1, level: u32, text: *const u8, len: u64),
+    /// The same as a line of the run log, which has limits of its own (udf §1.17).
+    pub log_run: unsafe extern "C" fn(ctx: *mut ContextV1, level: u32, text: *const u8, len: u64),
 }
 
 /// One function of a library. 64 bytes.
@@ -513,7 +516,7 @@ layout!(
 );
 layout!(
     ApiV1,
-    120,
+    128,
     magic = 0,
     abi_version = 8,
     size = 12,
@@ -530,7 +533,8 @@ layout!(
     set_info = 88,
     set_output = 96,
     get_user_data = 104,
-    log = 112
+    log = 112,
+    log_run = 120
 );
 layout!(
     FuncV1,

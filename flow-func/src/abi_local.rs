@@ -296,7 +296,7 @@ unsafe extern "C" fn log(ctx: *mut ContextV1, level: u32, text: *const u8, len: 
     state.logs.borrow_mut().push(LogLine { level, text });
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "120 bytes")]
+#[expect(clippy::cast_possible_truncation, reason = "128 bytes")]
 static API: ApiV1 = ApiV1 {
     magic: API_MAGIC,
     abi_version: ABI_VERSION,
@@ -315,6 +315,7 @@ static API: ApiV1 = ApiV1 {
     set_output,
     get_user_data,
     log,
+    log_run: log,
 };
 
 /// What a [`LocalRunner`] is made of.

@@ -45,11 +45,28 @@ impl Library {
     /// # References
     /// dlopen(3), dlerror(3)
     pub fn open(path: &Path) -> Result<Self, DylibError> {
+        Self::load(path, libc::RTLD_LOCAL)
+    }
+
+    /// `void *dlopen(const char *path, RTLD_NOW | RTLD_GLOBAL);`
+    ///
+    /// As [`Library::open`]; libraries that are loaded later may use its symbols without naming it.
+    ///
+    /// # Errors
+    /// As [`Library::open`].
+    ///
+    /// # References
+    /// dlopen(3)
+    pub fn open_global(path: &Path) -> Result<Self, DylibError> {
+        Self::load(path, libc::RTLD_GLOBAL)
+    }
+
+    fn load(path: &Path, visibility: libc::c_int) -> Result<Self, DylibError> {
         let name = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| DylibError(format!("{}: a zero byte in the path", path.display())))?;
         // SAFETY: a live C string. Constructors of the library run here: to load code is to trust
         // it.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | visibility) };
         match NonNull::new(handle) {
             Some(handle) => Ok(Self { handle }),
             None => Err(last_error(path)),

@@ -6,8 +6,7 @@
 #![allow(unsafe_code, reason = "extern \"C\" functions over the pointers of the ABI")]
 
 use executor_rt::interpose::in_runtime;
-use executor_rt::log::Level;
-use executor_rt::log::Logger;
+use executor_rt::log::{Level, Logger, Stream};
 use flow_func::abi::{ABI_VERSION, API_MAGIC, ApiV1, AttrV1, ContextV1, MsgV1, ParamsV1, level};
 use flow_func::codes::PARAM_INVALID;
 
@@ -36,6 +35,7 @@ pub(crate) fn table(logger: &Logger) -> ApiV1 {
         set_output,
         get_user_data,
         log,
+        log_run,
     }
 }
 
@@ -216,10 +216,22 @@ unsafe extern "C" fn get_user_data(
 }
 
 unsafe extern "C" fn log(ctx: *mut ContextV1, level: u32, text: *const u8, len: u64) {
-    // SAFETY: inside a call (I2).
+    // SAFETY: the caller passes a text (I8).
+    unsafe { line(ctx, Stream::Debug, level, text, len) }
+}
+
+unsafe extern "C" fn log_run(ctx: *mut ContextV1, level: u32, text: *const u8, len: u64) {
+    // SAFETY: the caller passes a text (I8).
+    unsafe { line(ctx, Stream::Run, level, text, len) }
+}
+
+/// # Safety
+/// As the functions of the table: `text` is valid for `len` bytes. Any thread may call.
+unsafe fn line(ctx: *mut ContextV1, stream: Stream, level: u32, text: *const u8, len: u64) {
+    // SAFETY: the context lives for ever; what is used of it here is shared between threads (I8).
     let context = unsafe { context(ctx) };
     // SAFETY: a text of the caller.
     let text = unsafe { list(text, len) };
     let text = core::str::from_utf8(text).unwrap_or("a log line that is no UTF-8");
-    in_runtime(|| context.log(level, text));
+    in_runtime(|| context.log(stream, level, text));
 }

@@ -9,12 +9,12 @@ use std::path::Path;
 
 use executor_rt::interpose::in_user_code;
 use flow_func::abi::{
-    ACCESS_WRITE_DATA, ApiV1, ContextV1, ENTRY_SYMBOL, FuncV1, InstanceV1, LibraryEntryV1,
-    LibraryV1, MsgV1,
+    ACCESS_WRITE_DATA, ApiV1, ContextV1, ENTRY_SYMBOL, FuncV1, InstanceV1, LIBRARY_MAGIC,
+    LibraryEntryV1, LibraryV1, MsgV1,
 };
-use sys::dylib::Library;
 
 use crate::context::Context;
+use crate::cpp;
 use crate::fault;
 use crate::view::{self, TAG_INPUT};
 
@@ -26,7 +26,7 @@ const FUNCS_MAX: usize = 1024;
 pub(crate) struct Function {
     record: FuncV1,
     // Keeps the code in place; never unloaded.
-    _library: Library,
+    _library: cpp::Loaded,
 }
 
 impl Function {
@@ -35,9 +35,11 @@ impl Function {
     /// # Errors
     /// A text with the loader's message, what is wrong with the library, or the functions it has.
     pub(crate) fn load(path: &Path, name: &str) -> Result<Function, String> {
-        let library = in_user_code(|| Library::open(path)).map_err(|e| e.to_string())?;
-        // SAFETY: a library of user functions exports its entry under this name, with this type.
-        let entry = unsafe { library.symbol::<LibraryEntryV1>(ENTRY_SYMBOL) };
+        let library = in_user_code(|| cpp::open(path))?;
+        let entry = library.candidates().find_map(|library| {
+            // SAFETY: whoever exports a name like this one exports the entry, with this type.
+            unsafe { library.symbol::<LibraryEntryV1>(ENTRY_SYMBOL) }
+        });
         let shown = path.display();
         let entry = entry.ok_or_else(|| {
             format!("{shown} exports no {}: is it a library of user functions?", text(ENTRY_SYMBOL))
@@ -46,7 +48,7 @@ impl Function {
         let record = unsafe { entry() };
         // SAFETY: null, or a record that lives as long as the library is loaded (abi).
         let record = unsafe { record.as_ref() }.ok_or_else(|| format!("{shown} has no record"))?;
-        record.check().map_err(|what| format!("{shown} {what}"))?;
+        record.check().map_err(|what| format!("{}{shown} {what}", of_adapter(record)))?;
         let records = functions(record);
         match records.iter().find(|func| name_of(func) == name) {
             Some(func) => Ok(Function { record: *func, _library: library }),
@@ -85,6 +87,18 @@ impl Function {
 
 fn text(name: &core::ffi::CStr) -> &str {
     name.to_str().unwrap_or_default()
+}
+
+/// What stands before the library's path when the record is that of libflow_func.so.
+fn of_adapter(record: &LibraryV1) -> &'static str {
+    let len = usize::try_from(record.name_len).unwrap_or(0).min(cpp::RECORD_NAME.len());
+    if record.magic != LIBRARY_MAGIC || record.name.is_null() {
+        return "";
+    }
+    // SAFETY: a name of at least this length that lives as long as the library (abi); its place in
+    // the record is that of every version.
+    let name = unsafe { core::slice::from_raw_parts(record.name, len) };
+    if name == cpp::RECORD_NAME { "libflow_func.so, which was loaded for " } else { "" }
 }
 
 /// The records of a library, each by value: a newer library's records may be longer.

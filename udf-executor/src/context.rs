@@ -3,7 +3,8 @@
 //! Shared by reference only: the executor's frame that calls the function and the calls that come
 //! back out of it alternate, so what changes sits in cells.
 
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use executor_core::abi::{
     DataFlag, DataType, MsgInfo, MsgType, RuntimeTensorDesc, TENSOR_DESC_SIZE,
@@ -25,6 +26,30 @@ const ALIGNMENTS: [u64; 6] = [32, 64, 128, 256, 512, 1024];
 /// Misaligned blocks that are held aside while a better one is looked for.
 const ASIDE_MAX: usize = 16;
 
+/// The id of the set under way, for log lines of any thread. Ids are below `u64::MAX` (udf §9.1).
+#[derive(Debug)]
+pub(crate) struct LogId(AtomicU64);
+
+impl LogId {
+    const NONE: u64 = u64::MAX;
+
+    /// Outside of a set.
+    pub(crate) const fn new() -> LogId {
+        LogId(AtomicU64::new(Self::NONE))
+    }
+
+    /// The id; `None` outside of a set.
+    pub(crate) fn get(&self) -> Option<u64> {
+        // Relaxed: a line of another thread may carry the id of a moment ago.
+        Some(self.0.load(Ordering::Relaxed)).filter(|id| *id != Self::NONE)
+    }
+
+    /// Sets it.
+    pub(crate) fn set(&self, id: Option<u64>) {
+        self.0.store(id.unwrap_or(Self::NONE), Ordering::Relaxed);
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -35,7 +60,7 @@ pub(crate) struct Context {
     /// The log.
     pub(crate) logger: &'static Logger,
     /// Id for the function's log lines; `None` outside of a set.
-    pub(crate) log_id: Cell<Option<u64>>,
+    pub(crate) log_id: LogId,
     /// Everything else.
     pub(crate) node: RefCell<Node>,
 }
@@ -241,7 +266,7 @@ impl Context {
         let copy = self.copy_payload(node, Source::Handle(index))?;
         let mut dims = [0i64; executor_core::abi::MAX_DIMS];
         for (to, dim) in dims.iter_mut().zip(shape) {
-            *to = dim.load(core::sync::atomic::Ordering::Relaxed);
+            *to = dim.load(Ordering::Relaxed);
         }
         view::write_dims(&node.worker, &copy, dims.get(..rank as usize).unwrap_or(&[]));
         match node.handles.get_mut(index) {
@@ -288,11 +313,11 @@ impl Context {
         })
     }
 
-    /// A line of the function's log.
-    pub(crate) fn log(&self, level: u32, text: &str) {
+    /// A line of the function's log; any thread may call.
+    pub(crate) fn log(&self, stream: Stream, level: u32, text: &str) {
         let level = Level::from_number(level).unwrap_or(Level::Error);
         let id = self.log_id.get();
-        self.logger.log(Stream::Debug, level, Stamp::now(), id, format_args!("{text}"));
+        self.logger.log(stream, level, Stamp::now(), id, format_args!("{text}"));
     }
 }
 

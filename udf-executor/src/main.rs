@@ -18,6 +18,7 @@ mod api;
 mod call;
 mod context;
 mod control;
+mod cpp;
 mod fault;
 mod handles;
 mod node;

@@ -30,7 +30,7 @@ use sys::doorbell::EventFd;
 use sys::signal::Signal;
 
 use crate::call::{Function, Instance};
-use crate::context::Context;
+use crate::context::{Context, LogId};
 use crate::control::Control;
 use crate::fault;
 use crate::handles::Handles;
@@ -164,7 +164,7 @@ fn init(
         params: params(model, &node),
         attrs: attrs::convert(&model.attrs),
         logger,
-        log_id: core::cell::Cell::new(None),
+        log_id: LogId::new(),
         node: core::cell::RefCell::new(node),
     };
     let context: &'static Context = Box::leak(Box::new(context));
