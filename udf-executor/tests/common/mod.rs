@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use executor_core::abi::control::SlotCtl;
 use executor_core::abi::{DataType, MsgInfo, MsgType, RuntimeTensorDesc, TENSOR_DESC_SIZE};
@@ -57,6 +57,12 @@ pub(crate) struct Setup {
     pub(crate) inputs: u32,
     pub(crate) outputs: u32,
     pub(crate) attrs: Vec<(&'static str, i64)>,
+    /// Attributes of other kinds.
+    pub(crate) kinds: Vec<(&'static str, AttrKind)>,
+    /// The library; the test library without one.
+    pub(crate) library: Option<PathBuf>,
+    /// The executor; the one that was built without one.
+    pub(crate) program: Option<PathBuf>,
     pub(crate) request_attrs: Vec<(&'static str, &'static str)>,
     pub(crate) options: NodeOptions,
     pub(crate) depth: u32,
@@ -75,6 +81,9 @@ impl Setup {
             inputs: 1,
             outputs: 1,
             attrs: Vec::new(),
+            kinds: Vec::new(),
+            library: None,
+            program: None,
             request_attrs: Vec::new(),
             options: NodeOptions::default(),
             depth: 16,
@@ -87,6 +96,18 @@ impl Setup {
 
     pub(crate) fn ports(mut self, inputs: u32, outputs: u32) -> Setup {
         (self.inputs, self.outputs) = (inputs, outputs);
+        self
+    }
+
+    /// An attribute of any kind.
+    pub(crate) fn kind(mut self, name: &'static str, value: AttrKind) -> Setup {
+        self.kinds.push((name, value));
+        self
+    }
+
+    /// The function of another library.
+    pub(crate) fn library(mut self, library: PathBuf) -> Setup {
+        self.library = Some(library);
         self
     }
 
@@ -206,11 +227,13 @@ impl Node {
     fn files(&self) -> (OwnedFd, OwnedFd) {
         let attr = |value: i64| AttrValue { value: Some(AttrKind::I(value)) };
         let attrs = self.setup.attrs.iter().map(|(name, v)| ((*name).to_owned(), attr(*v)));
+        let kind = |kind: &AttrKind| AttrValue { value: Some(kind.clone()) };
+        let kinds = self.setup.kinds.iter().map(|(name, v)| ((*name).to_owned(), kind(v)));
         let def = UdfDef {
             name: "node".to_owned(),
             bin_name: "libtestfuncs.so".to_owned(),
             func_name: self.setup.function.to_owned(),
-            attrs: attrs.collect::<BTreeMap<_, _>>(),
+            attrs: attrs.chain(kinds).collect::<BTreeMap<_, _>>(),
             ..UdfDef::default()
         };
         let bytes = UdfModelDef { udf_def: vec![def] }.encode_to_vec();
@@ -229,7 +252,8 @@ impl Node {
             groups: groups.iter().map(group).collect(),
         };
         let mut options = self.setup.options.clone();
-        options.library_path = library().to_str().unwrap().to_owned();
+        let library = self.setup.library.clone().unwrap_or_else(library);
+        options.library_path = library.to_str().unwrap().to_owned();
         let request = LoadModelRequest {
             model_path: path_of(&model),
             model_queues_attrs: Some(ModelQueuesAttrs {
@@ -287,16 +311,18 @@ impl Node {
             vec![self.created.control.as_fd(), self.created.arena.as_fd(), load.as_fd()];
         inherit.push(self.bell.as_fd());
         inherit.extend(others);
-        let mut program = env!("CARGO_BIN_EXE_udf-executor");
+        let built = PathBuf::from(env!("CARGO_BIN_EXE_udf-executor"));
+        let mut program = self.setup.program.clone().unwrap_or(built);
         let mut args = args.to_vec();
         if let Some(blocks) = self.setup.file_limit {
             (&self.log).write_all(&vec![b'\n'; blocks * 512]).unwrap();
             let script = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
-            args.splice(0..0, ["-c".to_owned(), script, program.to_owned()]);
-            program = "/bin/sh";
+            let real = program.to_str().unwrap().to_owned();
+            args.splice(0..0, ["-c".to_owned(), script, real]);
+            program = PathBuf::from("/bin/sh");
         }
         let spawn = Spawn {
-            program: Path::new(program),
+            program: &program,
             args: &args,
             env: &env,
             inherit: &inherit,
@@ -350,13 +376,25 @@ impl Node {
 
     /// A tensor of i64 for `trans_id`.
     pub(crate) fn tensor(&mut self, trans_id: u64, dims: &[i64], values: &[i64]) -> Mbuf {
-        let desc = RuntimeTensorDesc::new(DataType::INT64, dims).unwrap();
-        let size = TENSOR_DESC_SIZE + values.len() * 8;
+        let values: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.tensor_of(trans_id, DataType::INT64, dims, &values)
+    }
+
+    /// A tensor of any type for `trans_id`.
+    pub(crate) fn tensor_of(
+        &mut self,
+        trans_id: u64,
+        data_type: DataType,
+        dims: &[i64],
+        values: &[u8],
+    ) -> Mbuf {
+        let desc = RuntimeTensorDesc::new(data_type, dims).unwrap();
+        let size = TENSOR_DESC_SIZE + values.len();
         let mut mbuf =
             port::alloc(&mut self.worker, &self.waiter, size as u64, Head::Zeroed, watchdog())
                 .unwrap();
         let mut bytes = vec![0; TENSOR_DESC_SIZE];
-        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        bytes.extend(values);
         assert!(payload::write(&self.worker, &mut mbuf, &bytes));
         assert!(payload::set_tensor_desc(&self.worker, &mut mbuf, &desc));
         let access = self.worker.of(&mbuf);
