@@ -211,6 +211,8 @@ stage_error! {
     DeployError {
         /// The supervisor's or an executor's program is missing or can't be run.
         Program => "program missing or not usable",
+        /// The library of a node with `project` can't be built.
+        Build => "a library can't be built",
         /// The memory group can't be made.
         Group => "memory group",
         /// A process did not start or ended before it was ready.

@@ -25,6 +25,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+pub mod build;
 pub mod check;
 pub mod cli;
 pub mod deploy;

@@ -383,6 +383,21 @@ const CONNECTIONS: &[Case] = &[
         &["dead end", "graph input `spare`"],
     ),
     ("library: Cargo.toml", "library: nothing.so", &["missing library", "`decode`", "nothing.so"]),
+    (
+        "library: Cargo.toml",
+        "library: libx.so\n    project: src",
+        &["missing library", "`decode`", "`project`", "src/CMakeLists.txt"],
+    ),
+    (
+        "library: Cargo.toml",
+        "library: src/libx.so\n    project: src",
+        &["`decode`", "`library`", "`lib<name>.so` without a folder"],
+    ),
+    (
+        "library: Cargo.toml",
+        "library: libx.so\n    project: ''",
+        &["`decode`", "`project`", "a path without zero bytes"],
+    ),
     ("library: Cargo.toml", "library: src", &["missing library", "src is not a file"]),
 ];
 

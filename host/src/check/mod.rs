@@ -145,10 +145,20 @@ impl CheckedFlow {
         }
     }
 
-    /// A node's library file.
+    /// A node's library file; of a node with a project only its name.
     #[must_use]
     pub fn library(&self, node: usize) -> PathBuf {
-        self.graph.library_path(&self.graph.nodes.item(node).library)
+        let node = self.graph.nodes.item(node);
+        match node.project {
+            Some(_) => node.library.clone(),
+            None => self.graph.library_path(&node.library),
+        }
+    }
+
+    /// Folder of a node's project.
+    #[must_use]
+    pub fn project(&self, node: usize) -> Option<PathBuf> {
+        self.graph.nodes.item(node).project.as_deref().map(|path| self.graph.library_path(path))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks of each thing by itself: names, counts, ranges, shapes, files.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use crate::error::{CheckError, Place, Problem, io_text};
 use crate::graph::{AttrValue, DType, FlowGraph, FlowNode, Named, Shape};
@@ -124,6 +125,17 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
     if node.library.as_os_str().is_empty() || has_nul(&node.library.to_string_lossy()) {
         let found = format!("{:?}", node.library);
         refuse("library", found, "a path without zero bytes", "name the library's file");
+    }
+    if let Some(project) = &node.project {
+        let library = node.library.to_string_lossy();
+        if !crate::build::is_library_name(&library) {
+            let hint = "name the file that the project builds";
+            refuse("library", format!("`{library}`"), "`lib<name>.so` without a folder", hint);
+        }
+        if project.as_os_str().is_empty() || has_nul(&project.to_string_lossy()) {
+            let found = format!("{:?}", project.as_os_str());
+            refuse("project", found, "a path without zero bytes", "name the project's folder");
+        }
     }
     if node.redeliver && node.poison_limit == 0 {
         let hint = "raise it, or turn `redeliver` off";
@@ -313,6 +325,10 @@ fn check_message(
 
 pub(super) fn check_libraries(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
     for (name, node) in graph.nodes.iter() {
+        if let Some(project) = &node.project {
+            check_project(graph, name, project, errors);
+            continue;
+        }
         let path = graph.library_path(&node.library);
         let found = match path.metadata() {
             // The executor is told it in a message of texts.
@@ -328,4 +344,17 @@ pub(super) fn check_libraries(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
             "build it, or correct `library` (relative to the graph file)",
         )));
     }
+}
+
+fn check_project(graph: &FlowGraph, node: &str, project: &Path, errors: &mut Vec<CheckError>) {
+    let lists = graph.library_path(project).join("CMakeLists.txt");
+    if lists.is_file() {
+        return;
+    }
+    errors.push(CheckError::Library(Problem::new(
+        graph.place().node(node).port("`project`"),
+        format!("no {}", lists.display()),
+        "the folder of a C++ project",
+        "correct `project` (relative to the graph file)",
+    )));
 }

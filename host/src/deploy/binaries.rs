@@ -41,6 +41,31 @@ pub fn find(flow: &str, name: &str) -> Result<PathBuf, DeployError> {
     )))
 }
 
+/// Root of the installation, as projects in C++ know it by `ASCEND_HOME_PATH`: it has
+/// `include/flow_func` and `devlib/linux/<machine>/libflow_func.so`.
+///
+/// # Errors
+/// [`DeployError::Program`] names where it was looked for.
+pub fn install_root(place: &Place) -> Result<PathBuf, DeployError> {
+    let header = Path::new("include/flow_func/meta_flow_func.h");
+    let places: Vec<PathBuf> = places()
+        .into_iter()
+        .flat_map(|dir| [Some(dir.clone()), dir.parent().map(Path::to_owned)])
+        .flatten()
+        .collect();
+    if let Some(found) = places.iter().find(|dir| dir.join(header).is_file()) {
+        return Ok(std::path::absolute(found).unwrap_or_else(|_| found.clone()));
+    }
+    let mut looked: Vec<String> = places.iter().map(|dir| dir.display().to_string()).collect();
+    looked.dedup();
+    Err(DeployError::Program(Problem::new(
+        place.clone(),
+        format!("no `{}` in {}", header.display(), looked.join(", ")),
+        "the headers and libflow_func.so, which functions in C++ are built with",
+        "build and install them (`cargo xtask cpp`), or set DFLOW_BIN_DIR to their directory",
+    )))
+}
+
 /// A program that is there and can't be run, or does not behave as this project's.
 pub(super) fn not_runnable(flow: &str, program: &Path, found: &str) -> DeployError {
     DeployError::Program(Problem::new(

@@ -58,6 +58,10 @@ pub enum WritableInputs {
 pub struct FlowNode {
     /// Library file, relative to the graph file's folder (or the working directory without one).
     pub library: PathBuf,
+    /// Folder of a C++ project (with a CMakeLists.txt, relative to the graph file's folder) that
+    /// is built into `library`, which is then a file name `lib….so`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
     /// Name of the function in the library.
     pub function: String,
     /// Input ports in the order the function takes them; a list in a file names them `0`, `1`, ….
@@ -128,6 +132,7 @@ impl FlowNode {
     pub fn udf(library: impl Into<PathBuf>, function: impl Into<String>) -> Self {
         Self {
             library: library.into(),
+            project: None,
             function: function.into(),
             inputs: Named::default(),
             outputs: Named::default(),
@@ -144,6 +149,13 @@ impl FlowNode {
             env: BTreeMap::new(),
             cpu: Vec::new(),
         }
+    }
+
+    /// Has the library built from a C++ project before the deployment.
+    #[must_use]
+    pub fn project(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.project = Some(folder.into());
+        self
     }
 
     /// Adds an input port with its source, or a [`NodeInput`].

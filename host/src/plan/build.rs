@@ -203,6 +203,7 @@ fn executor(
         instance,
         instance_num: item.instances,
         library: flow.library(node),
+        project: flow.project(node),
         function: item.function.clone(),
         attrs: item.attrs.clone(),
         env: item.env.clone(),

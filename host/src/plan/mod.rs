@@ -71,6 +71,9 @@ pub struct ExecutorPlan {
     pub instance_num: u32,
     /// Library file (relative to the working directory, or absolute).
     pub library: PathBuf,
+    /// Project that is built into `library`, then a file name, before the deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
     /// Function in the library.
     pub function: String,
     /// Attributes for init.

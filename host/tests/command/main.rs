@@ -3,6 +3,9 @@
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../../udf-executor/tests/cpp/build.rs"]
+mod build;
+mod cpp;
 mod run;
 mod support;
 

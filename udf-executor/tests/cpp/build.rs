@@ -53,13 +53,20 @@ fn state_of(folder: &Path, text: &mut String) {
 }
 
 /// Builds with cmake unless `stamp` says that nothing changed since.
-fn unless_done(stamp: &Path, inputs: &[&Path], build: impl FnOnce()) {
-    let mut state = String::new();
+fn unless_done(
+    (stamp, build): (&Path, &Path),
+    root: &Path,
+    inputs: &[&Path],
+    steps: impl FnOnce(),
+) {
+    let mut state = format!("{}\n", root.display());
     inputs.iter().for_each(|input| state_of(input, &mut state));
     if fs::read_to_string(stamp).is_ok_and(|before| before == state) {
         return;
     }
-    build();
+    // cmake refuses a folder that was moved, and one of another source.
+    let _none = fs::remove_dir_all(build);
+    steps();
     fs::write(stamp, state).unwrap();
 }
 
@@ -72,7 +79,7 @@ pub(crate) fn install(root: &Path) {
     if !root.join("lib64/libflow_func.so").exists() {
         let _none = fs::remove_file(&stamp);
     }
-    unless_done(&stamp, &[&sources.join("cpp"), &sources.join("include")], || {
+    unless_done((&stamp, &build), root, &[&sources.join("cpp"), &sources.join("include")], || {
         run(Command::new("cmake").arg("-S").arg(sources.join("cpp")).arg("-B").arg(&build))
             .unwrap();
         run(Command::new("cmake").arg("--build").arg(&build).arg("-j2")).unwrap();
@@ -90,7 +97,7 @@ pub(crate) fn sample(root: &Path, name: &str, abi: u8, resource: &str) -> PathBu
     let (project, build) = (sources.join("cpp/samples").join(name), folder.join(&label));
     let stamp = folder.join(format!("{label}.stamp"));
     let headers = sources.join("include");
-    unless_done(&stamp, &[&sources.join("cpp/samples"), &headers], || {
+    unless_done((&stamp, &build), root, &[&sources.join("cpp/samples"), &headers], || {
         let mut configure = Command::new("cmake");
         configure.arg("-S").arg(&project).arg("-B").arg(&build);
         configure.args(["-DTOOLCHAIN=g++", "-DRELEASE_DIR=../release"]);
