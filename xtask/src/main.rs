@@ -7,6 +7,7 @@
 
 mod assets;
 mod context;
+mod cpp;
 mod demo;
 mod elf;
 mod figures;
@@ -30,6 +31,8 @@ cargo xtask demo [ARGS]          real pages through a pipeline of processes (ARG
                                  a directory of your own images, --chaos, --help)
 cargo xtask test [STAGE…]        all stages or the named ones, with counts, times and budgets
 cargo xtask test --list          the stages
+cargo xtask cpp                  headers and libflow_func.so for functions in C++, beside the
+                                 release executors (the root that ASCEND_HOME_PATH names)
 cargo xtask figures NAME [--full] [--write]
                                  measures; the last line is one JSON object; --write also
                                  appends it to docs/perf.md
@@ -58,6 +61,7 @@ fn dispatch(context: &Context, args: &[String]) -> Result<(), String> {
     };
     match command {
         "demo" => demo::run(context, rest),
+        "cpp" => cpp::run(context),
         "test" => test::run(context, rest),
         "figures" => figures::run(context, rest),
         "bench" => figures::bench(context, rest),

@@ -20,6 +20,21 @@ const PACKAGES: &[Package] = &[
         present: || Path::new("/usr/share/fonts/truetype/dejavu/DejaVuSerif.ttf").exists(),
     },
     Package {
+        name: "cmake",
+        why: "functions in C++ and libflow_func.so are built with it",
+        present: || process::output_of("cmake", &["--version"]).is_some(),
+    },
+    Package {
+        name: "g++",
+        why: "compiles functions in C++",
+        present: || process::output_of("g++", &["--version"]).is_some(),
+    },
+    Package {
+        name: "make",
+        why: "cmake drives it",
+        present: || process::output_of("make", &["--version"]).is_some(),
+    },
+    Package {
         name: "python3-venv",
         why: "pip fetches the pinned wheels that test images and models come out of",
         present: || {

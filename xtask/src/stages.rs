@@ -5,7 +5,7 @@
 //! exceed [`TOTAL_BUDGET_S`], which a test below checks.
 
 use crate::context::Context;
-use crate::{assets, models, oracle, probe, setup, sizes};
+use crate::{assets, cpp, models, oracle, probe, setup, sizes};
 
 /// Ceiling of the whole run, seconds.
 pub(crate) const TOTAL_BUDGET_S: u64 = 1200;
@@ -13,9 +13,9 @@ pub(crate) const TOTAL_BUDGET_S: u64 = 1200;
 /// Ceiling of what is spent compiling, seconds, within [`TOTAL_BUDGET_S`].
 pub(crate) const COMPILE_BUDGET_S: u64 = 600;
 
-/// Tests that have no libtest, which nextest cannot list; `cargo test` runs them in a step of their
-/// own, so their packages' other tests still get a process each.
-pub(crate) const NOT_FOR_NEXTEST: &str = "not binary(/^(interpose|counting_alloc|processes)$/)";
+/// Tests that have no libtest, which nextest cannot list: `cargo test` runs them in a step of their
+/// own, so their packages' other tests still get a process each. And `cpp`, a stage of its own.
+pub(crate) const NOT_FOR_NEXTEST: &str = "not binary(/^(interpose|counting_alloc|processes|cpp)$/)";
 
 /// One line of the final table.
 #[derive(Debug)]
@@ -191,12 +191,13 @@ pub(crate) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "build",
-        about: "release executors under their size ceilings",
+        about: "release executors under their size ceilings, libflow_func.so beside them",
         budget_s: 120,
         steps: &[
             cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
             cargo(&["build", "--profile", "udf", "-p", "faultfuncs", "-p", "testfuncs"]).compiles(),
             inner(sizes::check),
+            inner(cpp::install).compiles(),
         ],
     },
     Stage {
@@ -226,6 +227,15 @@ pub(crate) const STAGES: &[Stage] = &[
                 "processes",
             ]),
             test(DOC_TESTS),
+        ],
+    },
+    Stage {
+        name: "cpp",
+        about: "functions in C++: headers, both string ABIs, samples in real executors",
+        budget_s: 40,
+        steps: &[
+            test(&["-p", "udf-executor", "--test", "cpp", "--no-run"]).compiles(),
+            test(&["-p", "udf-executor", "--test", "cpp"]),
         ],
     },
     Stage {

@@ -151,9 +151,9 @@ fn shown(log: &[String]) -> String {
         let line = line.to_ascii_lowercase();
         line.contains("error:") || line.contains("cmake error") || line.contains("undefined")
     });
-    let from = error.unwrap_or_else(|| log.len().saturating_sub(SHOWN));
     // What stands before a first error says in which file it is.
-    let lines = log.iter().skip(from.saturating_sub(2)).take(SHOWN);
+    let from = error.map_or(log.len().saturating_sub(SHOWN), |at| at.saturating_sub(2));
+    let lines = log.iter().skip(from).take(SHOWN);
     lines.map(|line| format!("    {line}\n")).collect()
 }
 

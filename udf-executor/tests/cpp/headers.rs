@@ -65,10 +65,8 @@ fn no_text_type_of_the_compiler_is_in_an_exported_name() {
 #[test]
 fn projects_build_for_every_resource_type_of_this_machine() {
     for resource in [RESOURCE, "Ascend"] {
-        for sample in ["arith", "orientation", "faulty"] {
-            let library = build::sample(&root(), sample, 0, resource);
-            assert!(library.ends_with(format!("cpp/release/lib{sample}-0-{resource}.so")));
-            assert!(library.is_file());
-        }
+        let library = build::sample(&root(), "arith", 0, resource);
+        assert!(library.ends_with(format!("cpp/release/libarith-0-{resource}.so")));
+        assert!(library.is_file());
     }
 }
