@@ -272,8 +272,8 @@ impl MsgV1 {
     };
 }
 
-/// What the executor offers. 128 bytes (120 in the first version); every pointer is set. Functions that return i32 answer 0 or
-/// a code of [`crate::codes`]; `out` is written on 0 only.
+/// What the executor offers. 128 bytes (120 in the first version); every pointer is set. Functions
+/// that return i32 answer 0 or a code of [`crate::codes`]; `out` is written on 0 only.
 ///
 /// | off | field | off | field |
 /// |---|---|---|---|

@@ -1,5 +1,5 @@
-//! Functions in C++: the sample projects of flow-func, built with cmake in both string ABIs, each in
-//! a real udf-executor.
+//! Functions in C++: the sample projects of flow-func, built with cmake in both string ABIs, each
+//! in a real udf-executor.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../common/mod.rs"]
