@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::assets::quiet;
+use crate::wheels::quiet;
 use crate::context::Context;
 use crate::setup;
 
