@@ -7,8 +7,9 @@
 //! Reader        r        r        r        r               r                 r               r
 //! ```
 //! Everything is mapped read-only first and the writable parts are laid over it, so a wild write
-//! into a foreign part faults. A process of several slots has all their parts as its own. The group lives as long as the process: mappings are leaked on
-//! purpose, and [`Attached::retire`] hands the memory back while keeping the addresses reserved.
+//! into a foreign part faults. A process of several slots has all their parts as its own. The group
+//! lives as long as the process: mappings are leaked on purpose, and [`Attached::retire`] hands the
+//! memory back while keeping the addresses reserved.
 #![allow(unsafe_code, reason = "the one place that turns mappings into a group")]
 
 use core::fmt;

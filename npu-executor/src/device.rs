@@ -259,11 +259,12 @@ impl Device {
         model: &Arc<Model>,
         logger: &'static Logger,
     ) -> Result<(Box<Loaded>, Resume), Failure> {
-        let group = self.node.group;
+        let (group, nudged) = (self.node.group, self.node.waiter.nudged);
         let broken = || Failure::new(Code::DRV_INTERNAL, "the place has no worker");
         let place = self.places.get_mut(index).ok_or_else(broken)?;
         let worker = place.worker.take().ok_or_else(broken)?;
         let mut node = Node::new(group, worker, Orders(place.desk)).ok_or_else(broken)?;
+        node.waiter.nudged = nudged;
         let ctl = node.ctl();
         let parts = match load::fill(&mut node, request, model, logger) {
             Ok(parts) => parts,

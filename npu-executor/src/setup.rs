@@ -76,7 +76,11 @@ fn bare(env: &Environment, args: &BuiltinArgs, logger: &'static Logger) -> Resul
     let worker = env.attached.worker(0, env.generation);
     let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
     let node = Node::new(env.attached.group, worker, Nothing);
-    let node = node.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
+    let mut node = node.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
+    // The main thread ends the others, so it alone is woken.
+    signal::wake_on(Signal::TERM, &node.waiter.ctl().sequence)
+        .map_err(|e| Failure::new(Code::FAILED, e.to_string()))?;
+    node.waiter.nudged = env.bell.is_some();
     Ok(Device {
         node,
         queues: MessageQueues::new(MessageServer::new(Dialect::BuiltIn)),
@@ -129,9 +133,6 @@ fn finish(device: &mut Device, env: &Environment, args: &BuiltinArgs) -> Result<
 /// One thread for every further slot of the process.
 fn start_threads(device: &mut Device, env: &Environment) -> Result<(), Failure> {
     let memory = env.attached.group.memory;
-    let system = |e: sys::SysError| Failure::new(Code::FAILED, e.to_string());
-    // SIGTERM is the main thread's.
-    signal::block(&[Signal::TERM]).map_err(system)?;
     for slot in &env.attached.also {
         let worker = env.attached.worker_of(*slot, 0, env.generation);
         let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
@@ -143,7 +144,6 @@ fn start_threads(device: &mut Device, env: &Environment) -> Result<(), Failure> 
         let thread = thread.map_err(|e| Failure::new(Code::FAILED, format!("thread: {e}")))?;
         device.places.push(Place { slot: *slot, desk, worker: Some(worker), thread: Some(thread) });
     }
-    signal::unblock(&[Signal::TERM]).map_err(system)?;
     // What a thread allocates when it starts belongs to setup.
     for place in 0..device.places.len() {
         device.answer(place).map_err(|code| Failure::new(code, "a thread did not start"))?;

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::os::fd::AsRawFd;
+
 use common::{DEVICE, Device, Links, models};
 use executor_core::error::Code;
 use executor_core::primitive::Ordering;
@@ -38,7 +40,9 @@ fn assert_good(response: &ExecutorResponse) {
 fn models_come_and_go_while_another_runs() {
     let mut device = Device::new();
     let mut first = device.with(2, &models::plus(&[1.0]));
-    let path = device.model(&models::plus(&[5.0]));
+    // Not inherited: opened through the process that has it.
+    let om = sys::memfd::from_bytes("model", &models::plus(&[5.0])).unwrap();
+    let path = format!("/proc/{}/fd/{}", std::process::id(), om.as_raw_fd());
     let mut second = device.link(3, 1, 1);
     device.start();
     let mut id = 0;

@@ -22,11 +22,11 @@ fn one_model_runs_set_after_set() {
         got.assert_data(id, &[11.0, 22.0]);
         assert_eq!((got.dims.as_slice(), got.home), (&[2][..], 2), "in the model's partition");
     }
-    let ctl = device.ctl(2);
-    assert_eq!(ctl.processed.load(Ordering::Relaxed), 200);
-    assert_eq!(ctl.bytes_copied.load(Ordering::Relaxed), 0);
-    assert!(ctl.setup_allocations.load(Ordering::Relaxed) > 0, "the counter counts");
-    assert_eq!(device.ctl(DEVICE).state.load(Ordering::Relaxed), 2);
+    // Counted and published after the set was sent.
+    device.until("counted", 2, |ctl| ctl.processed.load(Ordering::Relaxed) == 200);
+    device.until("published", 2, |ctl| ctl.setup_allocations.load(Ordering::Relaxed) > 0);
+    assert_eq!(device.ctl(2).bytes_copied.load(Ordering::Relaxed), 0);
+    device.until("ready", DEVICE, |ctl| ctl.state.load(Ordering::Relaxed) == 2);
     device.finalize();
 }
 

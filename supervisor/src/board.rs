@@ -116,7 +116,8 @@ impl Board {
         self.publish();
     }
 
-    /// Whether the process whose own slot is `slot` says that it is ready: a processor state of udf §3.5.
+    /// Whether the process whose own slot is `slot` says that it is ready: a processor state of
+    /// udf §3.5.
     pub(crate) fn is_ready(&self, slot: u32) -> bool {
         let state = self.process(slot).map(|ctl| ctl.state.load(Ordering::Acquire));
         state.is_some_and(|state| (READY_MIN..STARTING).contains(&state))

@@ -15,8 +15,8 @@ pub struct SealedBytes {
 }
 
 impl SealedBytes {
-    /// Maps a memory file whose content and size are sealed, so that nobody can change a byte or cut
-    /// it short under the reader.
+    /// Maps a memory file whose content and size are sealed, so that nobody can change a byte or
+    /// cut it short under the reader.
     ///
     /// # Errors
     /// `EINVAL`: not a memory file, or not sealed against writes, growth and shrinking; else as

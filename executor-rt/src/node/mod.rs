@@ -50,7 +50,8 @@ use writer::{Flush, Writer};
 pub use adopt::{Resume, adopt};
 pub use processor::{Processor, Task, Verdict};
 
-/// Set by SIGTERM; every loop of the process ends in order.
+/// Set by SIGTERM; every loop of the process ends in order. Setup names the waiter that the signal
+/// wakes (`sys::signal::wake_on`).
 pub static TERMINATED: AtomicBool = AtomicBool::new(false);
 
 /// Set by SIGXFSZ: a write met the limit on file sizes. Most likely it was a line of a log.
@@ -205,8 +206,8 @@ impl<C: Control> Node<C> {
         ring(&self.worker.memory, wakes);
     }
 
-    /// Sleeps until `done`, something for the control, SIGTERM or `limit`. With `pool`, a
-    /// free mbuf wakes too; room for cached outputs always does.
+    /// Sleeps until `done`, something for the control, SIGTERM or `limit`. With `pool`, a free mbuf
+    /// wakes too; room for cached outputs always does.
     pub fn park(
         &mut self,
         limit: Option<MonoTime>,
