@@ -10,9 +10,9 @@ use std::process::Command;
 /// Held while something is built.
 struct Turn(#[allow(dead_code, reason = "the lock lives as long as the file")] File);
 
-fn turn(folder: &Path) -> Turn {
+fn turn(folder: &Path, what: &str) -> Turn {
     fs::create_dir_all(folder).unwrap();
-    let file = File::create(folder.join("turn")).unwrap();
+    let file = File::create(folder.join(format!("{what}.turn"))).unwrap();
     file.lock().unwrap();
     Turn(file)
 }
@@ -78,7 +78,7 @@ pub(crate) fn install(root: &Path) {
         return;
     }
     let (sources, folder) = (sources(), folder());
-    let _turn = turn(&folder);
+    let _turn = turn(&folder, "flow_func");
     let build = folder.join("flow_func");
     let stamp = folder.join("flow_func.stamp");
     if !installed.exists() {
@@ -97,8 +97,8 @@ pub(crate) fn install(root: &Path) {
 pub(crate) fn sample(root: &Path, name: &str, abi: u8, resource: &str) -> PathBuf {
     install(root);
     let (sources, folder) = (sources(), folder());
-    let _turn = turn(&folder);
     let label = format!("{name}-{abi}-{resource}");
+    let _turn = turn(&folder, &label);
     let (project, build) = (sources.join("cpp/samples").join(name), folder.join(&label));
     let stamp = folder.join(format!("{label}.stamp"));
     let headers = sources.join("include");
