@@ -66,6 +66,13 @@ pub struct Imported {
     pub(crate) outputs: Vec<Declared>,
 }
 
+impl Imported {
+    /// Names of the inputs, in order.
+    pub fn input_names(&self) -> impl Iterator<Item = &str> {
+        self.inputs.iter().map(|input| input.name.as_str())
+    }
+}
+
 /// Reads a model.
 ///
 /// # Errors

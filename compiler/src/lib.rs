@@ -33,6 +33,9 @@ pub use import::{Dim, Imported, import};
 pub use plan::{Planned, plan};
 pub use typed::{Typed, type_graph};
 
+/// Counts up whenever the same model becomes another program: part of the name of a kept one.
+pub const VERSION: u32 = 1;
+
 /// What a model is compiled for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {

@@ -161,6 +161,8 @@ stage_error! {
         Unconnected => "not connected",
         /// The library is not there or not a file.
         Library => "missing library",
+        /// The model of a node can't be read, is not supported, or does not fit the node.
+        Model => "model",
         /// A queue depth below 2 or too large.
         Depth => "queue depth",
         /// A number of instances out of range.
@@ -213,6 +215,8 @@ stage_error! {
         Program => "program missing or not usable",
         /// The library of a node with `project` can't be built.
         Build => "a library can't be built",
+        /// A model can't be read or compiled.
+        Model => "a model can't be compiled",
         /// The memory group can't be made.
         Group => "memory group",
         /// A process did not start or ended before it was ready.

@@ -26,13 +26,16 @@
 #![deny(unsafe_code)]
 
 pub mod build;
+mod cache;
 pub mod check;
 pub mod cli;
 pub mod deploy;
 pub mod error;
 pub mod graph;
 pub mod graph_file;
+mod hash;
 pub mod memory_config;
+pub mod model;
 pub mod notice;
 pub mod plan;
 pub mod render;
@@ -44,7 +47,7 @@ pub use deploy::DeployOptions;
 pub use error::{CheckError, DeployError, Error, PlanError, ReadError, Refused};
 pub use graph::{
     AttrValue, DType, FlowGraph, FlowNode, GraphInput, GraphOutput, Named, NodeInput, NodeOutput,
-    QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, WritableInputs,
+    QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, TensorDesc, WritableInputs,
 };
 pub use plan::{DeployPlan, Limits};
 pub use sys::clock::MonoTime;

@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("udf-executor", &["executor-rt", "flow-func"]),
     ("npu-executor", &["executor-rt", "npu"]),
     ("supervisor", &["executor-rt"]),
-    ("host", &["executor-rt"]),
+    ("host", &["executor-rt", "compiler"]),
     ("xtask", &[]),
     ("tests", PRODUCT),
     ("benches", PRODUCT),

@@ -10,27 +10,12 @@ use std::path::{Path, PathBuf};
 use super::Project;
 use super::cmake::{FLAGS, Tools};
 use crate::error::DeployError;
+use crate::hash::Hash;
 
 /// Folders that no build reads.
 const SKIPPED: [&str; 2] = [".git", "build"];
 /// Changed when builds get something else from here.
 const VERSION: &str = "dflow udf build 1";
-
-/// FNV-1a over 128 bits; each piece is told apart from its neighbours by its length.
-#[derive(Debug)]
-struct Hash(u128);
-
-impl Hash {
-    fn new() -> Self {
-        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
-    }
-
-    fn add(&mut self, piece: &[u8]) {
-        for byte in (piece.len() as u64).to_le_bytes().iter().chain(piece) {
-            self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
-        }
-    }
-}
 
 /// The key as hexadecimal digits, after the name of the library.
 pub(super) fn of(project: &Project<'_>, tools: &Tools, root: &Path) -> Result<String, DeployError> {
@@ -52,7 +37,7 @@ pub(super) fn of(project: &Project<'_>, tools: &Tools, root: &Path) -> Result<St
             add_file(&file, &mut hash).map_err(|error| project.io(&file, &error))?;
         }
     }
-    Ok(format!("{}-{:032x}", project.target, hash.0))
+    Ok(format!("{}-{hash}", project.target))
 }
 
 fn add_file(path: &Path, hash: &mut Hash) -> std::io::Result<()> {
@@ -81,22 +66,4 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), (PathBuf, std::io
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Hash;
-
-    #[test]
-    fn pieces_are_told_apart() {
-        let of = |pieces: &[&str]| {
-            let mut hash = Hash::new();
-            pieces.iter().for_each(|piece| hash.add(piece.as_bytes()));
-            hash.0
-        };
-        assert_eq!(of(&["a", "bc"]), of(&["a", "bc"]));
-        assert_ne!(of(&["a", "bc"]), of(&["ab", "c"]));
-        assert_ne!(of(&["a"]), of(&["a", ""]));
-        assert_ne!(of(&["a"]), of(&["b"]));
-    }
 }

@@ -159,18 +159,9 @@ fn no_library(project: &Project<'_>, built: &Path, log: &str) -> DeployError {
 
 /// Folder of built libraries.
 fn cache(project: &Project<'_>) -> Result<PathBuf, DeployError> {
-    let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let folder = named("DFLOW_CACHE_DIR")
-        .or_else(|| Some(named("XDG_CACHE_HOME")?.join("dflow")))
-        .or_else(|| Some(named("HOME")?.join(".cache/dflow")));
-    let folder = folder.and_then(|folder| std::path::absolute(folder).ok()).ok_or_else(|| {
-        project.refuse(
-            "no DFLOW_CACHE_DIR, XDG_CACHE_HOME or HOME in the environment",
-            "a folder for built libraries",
-            CACHE_HINT,
-        )
+    let folder = crate::cache::folder("udf").ok_or_else(|| {
+        project.refuse(crate::cache::NONE, "a folder for built libraries", CACHE_HINT)
     })?;
-    let folder = folder.join("udf");
     std::fs::create_dir_all(&folder).map_err(|error| project.io(&folder, &error))?;
     Ok(folder)
 }

@@ -51,7 +51,12 @@ fn find(
         return Err(unknown(place, from, "the nodes", graph.nodes.names(), node));
     };
     let outputs = &graph.nodes.item(index).outputs;
-    match outputs.position(output) {
+    // Outputs of a model may be meant by their number.
+    let by_number = || {
+        let number = output.parse().ok().filter(|number| *number < outputs.len());
+        number.filter(|_| graph.nodes.item(index).model.is_some())
+    };
+    match outputs.position(output).or_else(by_number) {
         Some(output) => Ok(Source::Node { node: index, output }),
         None => {
             let whose = format!("the outputs of `{node}`");

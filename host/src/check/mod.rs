@@ -1,6 +1,6 @@
 //! Checks of a flow graph: everything that can be known before a process is forked.
 //!
-//! In order, each part only when the former found nothing: values and names (`values`), where the
+//! In order, each part only when the former found nothing: models (`models`), values and names (`values`), where the
 //! graph is to run here its libraries and cores (`machine`), connections (`links`), then cycles and
 //! dead ends (`topology`), types at both ends of every edge (`types`) and the order in which
 //! branches meet again (`order`). Function names and port counts inside a library are the
@@ -8,6 +8,7 @@
 
 mod links;
 pub(crate) mod machine;
+mod models;
 mod order;
 mod topology;
 mod types;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 
 use crate::error::{CheckError, Refused};
 use crate::graph::{DEFAULT_DEPTH, DType, FlowGraph, NodeInput, Shape};
+use crate::model::Program;
 
 pub use values::{MAX_DEPTH, MAX_INSTANCES, MAX_NAME, MAX_PORTS, MAX_QUEUE_NAME};
 
@@ -55,10 +57,11 @@ pub struct CheckedFlow {
     sources: Vec<Vec<Source>>,
     output_sources: Vec<Source>,
     order: Vec<usize>,
+    programs: Vec<Option<Program>>,
 }
 
 impl CheckedFlow {
-    /// The graph as it was given.
+    /// The graph as it was given, with the ports of its models.
     #[must_use]
     pub fn graph(&self) -> &FlowGraph {
         &self.graph
@@ -155,6 +158,18 @@ impl CheckedFlow {
         }
     }
 
+    /// A node's model file.
+    #[must_use]
+    pub fn model(&self, node: usize) -> Option<PathBuf> {
+        self.graph.nodes.item(node).model.as_deref().map(|path| self.graph.library_path(path))
+    }
+
+    /// The program of a node's model; also `None` for one that was not there.
+    #[must_use]
+    pub fn program(&self, node: usize) -> Option<&Program> {
+        self.programs.get(node)?.as_ref()
+    }
+
     /// Folder of a node's project.
     #[must_use]
     pub fn project(&self, node: usize) -> Option<PathBuf> {
@@ -178,8 +193,10 @@ pub fn instance_label(node: &str, instance: u32, instance_num: u32) -> String {
     if instance_num == 1 { node.to_owned() } else { format!("{node}@{instance}") }
 }
 
-pub(crate) fn check(graph: FlowGraph, here: bool) -> Result<CheckedFlow, Refused> {
+pub(crate) fn check(mut graph: FlowGraph, here: bool) -> Result<CheckedFlow, Refused> {
     let mut errors = Vec::new();
+    let programs = models::complete(&mut graph, here, &mut errors);
+    stop_if_any(&mut errors)?;
     values::check(&graph, &mut errors);
     if here {
         values::check_libraries(&graph, &mut errors);
@@ -192,7 +209,7 @@ pub(crate) fn check(graph: FlowGraph, here: bool) -> Result<CheckedFlow, Refused
         Ok(order) => order,
         Err(error) => return Err(Refused { errors: vec![error] }),
     };
-    let flow = CheckedFlow { graph, sources, output_sources, order };
+    let flow = CheckedFlow { graph, sources, output_sources, order, programs };
     topology::check_dead_ends(&flow, &mut errors);
     types::check(&flow, &mut errors);
     order::check(&flow, &mut errors);

@@ -118,24 +118,8 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
         let place = place.clone().port(format!("`{key}`"));
         errors.push(CheckError::Setting(Problem::new(place, found, expected, hint)));
     };
-    if node.function.is_empty() || node.function.contains('\0') {
-        let found = format!("{:?}", node.function);
-        refuse("function", found, "a function name", "name a function of the library");
-    }
-    if node.library.as_os_str().is_empty() || has_nul(&node.library.to_string_lossy()) {
-        let found = format!("{:?}", node.library);
-        refuse("library", found, "a path without zero bytes", "name the library's file");
-    }
-    if let Some(project) = &node.project {
-        let library = node.library.to_string_lossy();
-        if !crate::build::is_library_name(&library) {
-            let hint = "name the file that the project builds";
-            refuse("library", format!("`{library}`"), "`lib<name>.so` without a folder", hint);
-        }
-        if project.as_os_str().is_empty() || has_nul(&project.to_string_lossy()) {
-            let found = format!("{:?}", project.as_os_str());
-            refuse("project", found, "a path without zero bytes", "name the project's folder");
-        }
+    if node.model.is_none() {
+        check_function(node, &mut refuse);
     }
     if node.redeliver && node.poison_limit == 0 {
         let hint = "raise it, or turn `redeliver` off";
@@ -164,6 +148,28 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
             let key = format!("attrs.{}", key.escape_debug());
             let found = "a text with a zero byte".to_owned();
             refuse(&key, found, "texts without zero bytes", "remove it");
+        }
+    }
+}
+
+fn check_function(node: &FlowNode, refuse: &mut impl FnMut(&str, String, &str, &str)) {
+    if node.function.is_empty() || node.function.contains('\0') {
+        let found = format!("{:?}", node.function);
+        refuse("function", found, "a function name", "name a function of the library");
+    }
+    if node.library.as_os_str().is_empty() || has_nul(&node.library.to_string_lossy()) {
+        let found = format!("{:?}", node.library);
+        refuse("library", found, "a path without zero bytes", "name the library's file");
+    }
+    if let Some(project) = &node.project {
+        let library = node.library.to_string_lossy();
+        if !crate::build::is_library_name(&library) {
+            let hint = "name the file that the project builds";
+            refuse("library", format!("`{library}`"), "`lib<name>.so` without a folder", hint);
+        }
+        if project.as_os_str().is_empty() || has_nul(&project.to_string_lossy()) {
+            let found = format!("{:?}", project.as_os_str());
+            refuse("project", found, "a path without zero bytes", "name the project's folder");
         }
     }
 }
@@ -325,6 +331,9 @@ fn check_message(
 
 pub(super) fn check_libraries(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
     for (name, node) in graph.nodes.iter() {
+        if node.model.is_some() {
+            continue;
+        }
         if let Some(project) = &node.project {
             check_project(graph, name, project, errors);
             continue;

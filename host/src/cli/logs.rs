@@ -152,6 +152,10 @@ pub(super) struct Kept {
 pub(super) fn keep(session: &Session) -> Kept {
     let mut logs = Vec::new();
     for (index, executor) in session.plan().executors.iter().enumerate() {
+        // A model writes into the log of its device.
+        if !executor.is_process() {
+            continue;
+        }
         if let Some((stdout, stderr)) = session.logs(index) {
             for (ending, fd) in [(".out.log", stdout), (".err.log", stderr)] {
                 logs.push((executor.label.clone(), ending, fd.try_clone()));

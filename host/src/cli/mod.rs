@@ -7,6 +7,7 @@ mod exit;
 mod inputs;
 mod interrupt;
 mod logs;
+mod model;
 mod progress;
 mod ps;
 mod report;
@@ -27,7 +28,7 @@ use crate::{graph_file, render};
 #[command(
     name = "dflow",
     version,
-    about = "Data-flow graphs of user functions",
+    about = "Data-flow graphs of user functions and models",
     after_help = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage; see also `dflow help run`"
 )]
 struct Cli {
@@ -63,6 +64,22 @@ enum Command {
         /// Print the plan as JSON
         #[arg(long)]
         json: bool,
+        /// Compile models anew, without looking at or adding to the cache
+        #[arg(long)]
+        no_cache: bool,
+    },
+    /// Compile a model
+    Compile {
+        #[command(flatten)]
+        source: model::Source,
+        /// File to write; default: the model's name with `.om`
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Show what is in a model: tasks with shapes and FLOPs, weights, arena
+    Inspect {
+        #[command(flatten)]
+        source: model::Source,
     },
     /// Print the JSON schema of graph files, for editors
     Schema,
@@ -166,8 +183,12 @@ fn command(command: &Command) -> Result<u8, Failure> {
                 Picture::Svg => render::svg(&flow),
             })
         }
-        Command::Plan { file, json } => {
-            let plan = graph_file::read(file)?.check()?.plan(&Limits::of_machine())?;
+        Command::Compile { source, output } => model::compile(source, output.as_deref()),
+        Command::Inspect { source } => model::show(source),
+        Command::Plan { file, json, no_cache } => {
+            let mut graph = graph_file::read(file)?;
+            graph.no_cache = *no_cache;
+            let plan = graph.check()?.plan(&Limits::of_machine())?;
             if *json {
                 return print(&(plan.to_json() + "\n"));
             }

@@ -68,6 +68,9 @@ pub(super) struct Args {
     /// Show counters of nodes and queues at the end
     #[arg(long)]
     stats: bool,
+    /// Compile models anew, without looking at or adding to the cache
+    #[arg(long)]
+    no_cache: bool,
     /// Do not use a PID namespace for the executors, even where it is permitted
     #[arg(long)]
     no_namespace: bool,
@@ -75,7 +78,9 @@ pub(super) struct Args {
 
 /// Runs the command; its exit code.
 pub(super) fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = graph_file::read(&args.graph)?.check()?.plan(&Limits::of_machine())?;
+    let mut graph = graph_file::read(&args.graph)?;
+    graph.no_cache = args.no_cache;
+    let plan = graph.check()?.plan(&Limits::of_machine())?;
     let items = inputs::items(&args.input, &plan.host, args.recursive)?;
     for folder in [&args.out, &args.keep_logs].into_iter().flatten() {
         writable(folder)?;

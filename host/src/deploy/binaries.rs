@@ -12,6 +12,9 @@ pub const SUPERVISOR: &str = "dflow-supervisor";
 /// Program of a user function's executor.
 pub const UDF_EXECUTOR: &str = "udf-executor";
 
+/// Program of a device with its models.
+pub const NPU_EXECUTOR: &str = "npu-executor";
+
 fn places() -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Some(dir) = std::env::var_os("DFLOW_BIN_DIR") {

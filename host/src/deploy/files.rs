@@ -3,7 +3,9 @@
 //! Both messages are sealed memfds that the executor opens as `/proc/self/fd/N`: nothing is on
 //! disk.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use executor_rt::proto::{
     ArrayValue, AttrKind, AttrValue as WireAttr, BatchLoadModelMessage, DestinationGroup, ListInt,
@@ -14,54 +16,102 @@ use prost::Message;
 use sys::memfd;
 
 use crate::graph::{AttrValue, DType, WritableInputs};
-use crate::plan::{DeployPlan, ExecutorPlan, InputPlan, OutputPlan};
+use crate::plan::{DeployPlan, ExecutorPlan, InputPlan, OutputPlan, SlotId, Work};
 
 /// The files of one executor.
 #[derive(Debug)]
 pub struct Files {
-    /// BatchLoadModelMessage with exactly one model.
-    pub load: OwnedFd,
-    /// UdfModelDef with exactly one definition.
-    pub model: OwnedFd,
-    /// Its stdout.
-    pub stdout: OwnedFd,
-    /// Its stderr.
-    pub stderr: OwnedFd,
+    /// BatchLoadModelMessage: exactly one function, or all models of a device. A model has none of
+    /// its own.
+    pub load: Option<OwnedFd>,
+    /// UdfModelDef with exactly one definition, or a program (OM). A device has none of its own.
+    pub model: Option<OwnedFd>,
+    /// Stdout of the process.
+    pub stdout: Arc<OwnedFd>,
+    /// Stderr of the process.
+    pub stderr: Arc<OwnedFd>,
 }
 
 impl Files {
-    /// Makes the files of `executor`.
+    /// Makes the files of all executors of a plan, in its order.
     ///
     /// # Errors
     /// The system refuses memory or descriptors.
-    pub fn new(executor: &ExecutorPlan) -> Result<Files, sys::SysError> {
-        let model = memfd::from_bytes("dflow-model", &model_def(executor).encode_to_vec())?;
-        let load = BatchLoadModelMessage {
-            models: vec![load_request(executor, model.as_raw_fd())],
-            root_model_id: 1,
-            ..Default::default()
-        };
-        Ok(Files {
-            load: memfd::from_bytes("dflow-load", &load.encode_to_vec())?,
-            model,
-            stdout: memfd::append_log(&format!("dflow-log-out:{}", executor.label))?,
-            stderr: memfd::append_log(&format!("dflow-log-err:{}", executor.label))?,
-        })
+    pub fn of_plan(plan: &DeployPlan) -> Result<Vec<Files>, sys::SysError> {
+        let models: Vec<Option<OwnedFd>> =
+            plan.executors.iter().map(model).collect::<Result<_, _>>()?;
+        let mut logs: BTreeMap<SlotId, [Arc<OwnedFd>; 2]> = BTreeMap::new();
+        let mut loads = Vec::new();
+        for (executor, own) in plan.executors.iter().zip(&models) {
+            let requests = match &executor.work {
+                Work::Function => own.iter().map(|fd| load_request(executor, fd)).collect(),
+                Work::Device(device) => {
+                    let slots = device.models.iter().map(|slot| (*slot as usize).wrapping_sub(1));
+                    let pairs = slots.filter_map(|at| {
+                        Some((plan.executors.get(at)?, models.get(at)?.as_ref()?))
+                    });
+                    pairs.map(|(model, fd)| load_request(model, fd)).collect()
+                }
+                Work::Model(_) => {
+                    loads.push(None);
+                    continue;
+                }
+            };
+            loads.push(Some(load(requests)?));
+            let log = |kind| memfd::append_log(&format!("dflow-log-{kind}:{}", executor.label));
+            let both = [Arc::new(log("out")?), Arc::new(log("err")?)];
+            for slot in executor.work.models().iter().chain([&executor.slot]) {
+                logs.insert(*slot, both.clone());
+            }
+        }
+        let parts = plan.executors.iter().zip(models).zip(loads);
+        let files = parts.filter_map(|((executor, model), load)| {
+            let [stdout, stderr] = logs.get(&executor.slot)?.clone();
+            Some(Files { load, model, stdout, stderr })
+        });
+        Ok(files.collect())
     }
 
-    /// Arguments of the executor (udf §3.2).
+    /// Arguments of the process (udf §3.2, executor-deployer §1.2).
     #[must_use]
-    pub fn args(&self, plan: &DeployPlan, executor: &ExecutorPlan) -> Vec<String> {
-        let _ = plan;
+    pub fn args(&self, executor: &ExecutorPlan) -> Vec<String> {
+        let load = self.load.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let load = format!("--load_path=/proc/self/fd/{load}");
+        let group = format!("DM_QS_GROUP_{}", std::process::id());
+        let (requests, responses) = (executor.request_queue, executor.response_queue);
+        if let Work::Device(device) = &executor.work {
+            let numbers = [requests, responses, device.device].map(|number| number.to_string());
+            let words = [group].into_iter().chain(numbers);
+            return words.chain(["--base_dir=".to_owned(), load]).collect();
+        }
         vec![
             "--device_id=0".to_owned(),
-            format!("--load_path=/proc/self/fd/{}", self.load.as_raw_fd()),
-            format!("--group_name=DM_QS_GROUP_{}", std::process::id()),
+            load,
+            format!("--group_name={group}"),
             "--phy_device_id=-1".to_owned(),
-            format!("--req_queue_id={}", executor.request_queue),
-            format!("--rsp_queue_id={}", executor.response_queue),
+            format!("--req_queue_id={requests}"),
+            format!("--rsp_queue_id={responses}"),
         ]
     }
+}
+
+/// What the executor's load request points to.
+fn model(executor: &ExecutorPlan) -> Result<Option<OwnedFd>, sys::SysError> {
+    match &executor.work {
+        Work::Function => {
+            memfd::from_bytes("dflow-model", &model_def(executor).encode_to_vec()).map(Some)
+        }
+        Work::Model(model) => {
+            let bytes = model.program.as_ref().map_or(&[][..], |program| program.bytes());
+            memfd::from_bytes("dflow-om", bytes).map(Some)
+        }
+        Work::Device(_) => Ok(None),
+    }
+}
+
+fn load(models: Vec<LoadModelRequest>) -> Result<OwnedFd, sys::SysError> {
+    let load = BatchLoadModelMessage { models, root_model_id: 1, ..Default::default() };
+    memfd::from_bytes("dflow-load", &load.encode_to_vec())
 }
 
 fn model_def(executor: &ExecutorPlan) -> UdfModelDef {
@@ -77,7 +127,8 @@ fn model_def(executor: &ExecutorPlan) -> UdfModelDef {
     UdfModelDef { udf_def: vec![definition] }
 }
 
-fn load_request(executor: &ExecutorPlan, model_fd: i32) -> LoadModelRequest {
+fn load_request(executor: &ExecutorPlan, model: &OwnedFd) -> LoadModelRequest {
+    let is_model = !executor.is_process();
     let queue =
         |id: u32| QueueAttrs { queue_id: id, device_type: DEVICE_CPU, device_id: 0, logic_id: id };
     let inputs = executor.inputs.iter().map(|input: &InputPlan| queue(input.queue));
@@ -88,7 +139,7 @@ fn load_request(executor: &ExecutorPlan, model_fd: i32) -> LoadModelRequest {
     LoadModelRequest {
         root_model_id: 1,
         model_id: executor.slot,
-        model_path: format!("/proc/self/fd/{model_fd}"),
+        model_path: format!("/proc/self/fd/{}", model.as_raw_fd()),
         replica_num: executor.instance_num,
         replica_idx: executor.instance,
         execute_times: -1,
@@ -106,9 +157,9 @@ fn load_request(executor: &ExecutorPlan, model_fd: i32) -> LoadModelRequest {
             copy_inputs: executor.writable_inputs == WritableInputs::Copy,
             holds: executor.inputs.iter().map(|input| input.holds).max().unwrap_or(0),
             node_name: executor.node.clone(),
-            library_path: absolute(executor),
+            library_path: if is_model { String::new() } else { absolute(executor) },
             init_timeout_ms: u64::from(executor.init_timeout_ms),
-            slot: 0,
+            slot: if is_model { executor.slot } else { 0 },
         }),
         ..Default::default()
     }

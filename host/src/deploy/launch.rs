@@ -12,7 +12,7 @@ use executor_core::owner::SlotState;
 use executor_core::primitive::Ordering;
 use executor_core::region::Memory;
 use executor_rt::attach::Created;
-use executor_rt::plan::{self as wire, NodePlan, RestartWhen, SupervisorPlan, exit_kind};
+use executor_rt::plan::{self as wire, AlsoSlot, NodePlan, RestartWhen, SupervisorPlan, exit_kind};
 use sys::clock::MonoTime;
 use sys::pidfd::PidFd;
 use sys::poll::{Events, PollFd, poll};
@@ -26,7 +26,7 @@ use super::tail::tail;
 use super::{DeployOptions, binaries};
 use crate::error::{DeployError, Place, Problem, system_hint};
 use crate::graph::RestartPolicy;
-use crate::plan::{DeployPlan, ExecutorPlan};
+use crate::plan::{DeployPlan, ExecutorPlan, Work};
 use crate::tools::group::end_text;
 
 /// The processes of a deployed flow, as far as the host holds them.
@@ -53,6 +53,30 @@ impl Launched {
 
 const LOG_KEEP_BYTES: u64 = 8 << 20;
 
+/// The executors' programs, as far as the plan needs them.
+struct Programs {
+    function: Option<PathBuf>,
+    device: Option<PathBuf>,
+}
+
+impl Programs {
+    fn find(plan: &DeployPlan) -> Result<Programs, DeployError> {
+        let find = |wanted: fn(&Work) -> bool, name| {
+            let needed = plan.processes().any(|executor| wanted(&executor.work));
+            needed.then(|| binaries::find(&plan.name, name)).transpose()
+        };
+        Ok(Programs {
+            function: find(Work::is_function, binaries::UDF_EXECUTOR)?,
+            device: find(|work| !work.is_function(), binaries::NPU_EXECUTOR)?,
+        })
+    }
+
+    fn of(&self, executor: &ExecutorPlan) -> String {
+        let program = if executor.work.is_function() { &self.function } else { &self.device };
+        program.as_ref().map_or(String::new(), |program| program.display().to_string())
+    }
+}
+
 /// Starts everything; does not wait.
 ///
 /// # Errors
@@ -63,7 +87,7 @@ pub fn launch(
     options: &DeployOptions,
 ) -> Result<Launched, DeployError> {
     let supervisor = binaries::find(&plan.name, binaries::SUPERVISOR)?;
-    let executor = binaries::find(&plan.name, binaries::UDF_EXECUTOR)?;
+    let programs = Programs::find(plan)?;
     let failed = |error: SysError| {
         DeployError::Start(Problem::new(
             Place::graph(&plan.name),
@@ -72,9 +96,8 @@ pub fn launch(
             system_hint(&error),
         ))
     };
-    let files: Result<Vec<Files>, SysError> = plan.executors.iter().map(Files::new).collect();
-    let files = files.map_err(failed)?;
-    let document = document(plan, created, options, &files, &executor);
+    let files = Files::of_plan(plan).map_err(failed)?;
+    let document = document(plan, created, options, &files, &programs);
     let (watcher, command) =
         start(created, &files, &document, &supervisor).map_err(|error| match error.call {
             "execve" => binaries::not_runnable(&plan.name, &supervisor, &error.to_string()),
@@ -111,7 +134,11 @@ fn start(
         command_theirs.as_fd(),
     ];
     for file in files {
-        inherit.extend([&file.load, &file.model, &file.stdout, &file.stderr].map(|fd| fd.as_fd()));
+        inherit.extend([&file.load, &file.model].into_iter().flatten().map(AsFd::as_fd));
+        // A model has the logs of its device.
+        if file.load.is_some() {
+            inherit.extend([&file.stdout, &file.stderr].map(|fd| fd.as_fd()));
+        }
     }
     let child = Spawn {
         program: supervisor,
@@ -134,18 +161,20 @@ fn document(
     created: &Created,
     options: &DeployOptions,
     files: &[Files],
-    program: &Path,
+    programs: &Programs,
 ) -> SupervisorPlan {
-    let nodes = plan.executors.iter().zip(files);
-    let stalls = plan.executors.iter().map(|e| u64::from(e.stall_ms)).filter(|ms| *ms > 0);
+    let nodes = || plan.executors.iter().zip(files).filter(|(executor, _)| executor.is_process());
+    let stalls = plan.processes().map(|e| u64::from(e.stall_ms)).filter(|ms| *ms > 0);
     SupervisorPlan {
         version: SupervisorPlan::VERSION,
         flow: plan.name.clone(),
-        nodes: nodes.map(|(e, f)| node(plan, created, options, e, f, program)).collect(),
+        nodes: nodes()
+            .map(|(e, f)| node(plan, created, options, (e, f), (files, programs)))
+            .collect(),
         lock_stall_ms: stalls.min().unwrap_or(1000),
         namespace: options.namespace,
         log_keep_bytes: LOG_KEEP_BYTES,
-        log_fds: files.iter().flat_map(|f| [f.stdout.as_raw_fd(), f.stderr.as_raw_fd()]).collect(),
+        log_fds: nodes().flat_map(|(_, f)| [f.stdout.as_raw_fd(), f.stderr.as_raw_fd()]).collect(),
         sabotage: options.sabotage,
     }
 }
@@ -154,11 +183,18 @@ fn node(
     plan: &DeployPlan,
     created: &Created,
     options: &DeployOptions,
-    executor: &ExecutorPlan,
-    files: &Files,
-    program: &Path,
+    (executor, files): (&ExecutorPlan, &Files),
+    (all, programs): (&[Files], &Programs),
 ) -> NodePlan {
-    let inherit = [&created.control, &created.arena, &files.load, &files.model];
+    let mut inherit = vec![created.control.as_raw_fd(), created.arena.as_raw_fd()];
+    inherit.extend([&files.load, &files.model].into_iter().flatten().map(AsRawFd::as_raw_fd));
+    let models = executor.work.models().iter();
+    let models = models.filter_map(|slot| all.get((*slot as usize).checked_sub(1)?));
+    inherit.extend(models.filter_map(|files| Some(files.model.as_ref()?.as_raw_fd())));
+    let also: Vec<AlsoSlot> = plan
+        .models_of(executor)
+        .map(|model| AlsoSlot { slot: model.slot, name: model.label.clone() })
+        .collect();
     let own = [
         (wire::ENV_CONTROL_FD, created.control.as_raw_fd().to_string()),
         (wire::ENV_ARENA_FD, created.arena.as_raw_fd().to_string()),
@@ -177,13 +213,17 @@ fn node(
         env.push(("DFLOW_SPIN".to_owned(), options.spin.to_string()));
     }
     env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    if !also.is_empty() {
+        let slots: Vec<String> = also.iter().map(|also| also.slot.to_string()).collect();
+        env.push((wire::ENV_ALSO.to_owned(), slots.join(",")));
+    }
     NodePlan {
         slot: executor.slot,
         name: executor.label.clone(),
-        program: program.display().to_string(),
-        args: files.args(plan, executor),
+        program: programs.of(executor),
+        args: files.args(executor),
         env,
-        inherit: inherit.map(AsRawFd::as_raw_fd).to_vec(),
+        inherit,
         stdout_fd: files.stdout.as_raw_fd(),
         stderr_fd: files.stderr.as_raw_fd(),
         restart: wire::Restart {
@@ -200,7 +240,7 @@ fn node(
         init_timeout_ms: u64::from(executor.init_timeout_ms),
         stall_ms: u64::from(executor.stall_ms),
         cpu: executor.cpu.and_then(|cpu| usize::try_from(cpu).ok()),
-        also: Vec::new(),
+        also,
     }
 }
 
@@ -289,7 +329,7 @@ pub fn wait_ready(
         let sequence = memory.status.sequence.load(Ordering::Acquire);
         responses.drain();
         let mut ready = true;
-        for (executor, was_ready) in plan.executors.iter().zip(&mut was_ready) {
+        for (executor, was_ready) in plan.processes().zip(&mut was_ready) {
             let Some(status) = memory.slot_status.get(executor.slot as usize) else { continue };
             match SlotState::try_from(status.state.load(Ordering::Acquire)) {
                 Ok(SlotState::Running | SlotState::Stopped) => *was_ready = true,
@@ -317,12 +357,12 @@ pub fn wait_ready(
 }
 
 fn stopped(plan: &DeployPlan, memory: &Memory<'_>) -> DeployError {
-    let starting = plan.executors.iter().filter(|executor| {
+    let starting = plan.processes().filter(|executor| {
         let status = memory.slot_status.get(executor.slot as usize);
         let state = status.map(|status| status.state.load(Ordering::Acquire));
         state.and_then(|state| SlotState::try_from(state).ok()) != Some(SlotState::Running)
     });
-    let starting: Vec<String> = starting.map(|e| format!("`{}`", e.label)).collect();
+    let starting: Vec<String> = starting.map(|e| plan.title(e)).collect();
     DeployError::Stopped(Problem::new(
         Place::graph(&plan.name),
         format!("not ready yet: {}", starting.join(", ")),
@@ -349,18 +389,27 @@ fn not_ready(
     let (says, hint) = match log.is_empty() {
         false => (
             format!("its log says:\n{}", log.trim_end()),
-            "correct the library, the function or its attributes",
+            match executor.work {
+                Work::Function => "correct the library, the function or its attributes",
+                _ => "see what the log says of the models",
+            },
         ),
         true => (
             "nothing is in its log".to_owned(),
-            "see that `udf-executor` is of this version (DFLOW_BIN_DIR), and what the library does \
+            "see that the executors are of this version (DFLOW_BIN_DIR), and what the library does \
              when it is loaded",
         ),
+    };
+    let expected = match &executor.work {
+        Work::Function => {
+            format!("function `{}` of `{}` ready", executor.function, executor.library.display())
+        }
+        Work::Model(_) | Work::Device(_) => format!("{} ready", plan.title(executor)),
     };
     DeployError::Start(Problem::new(
         Place::graph(&plan.name).node(&executor.node),
         format!("the executor ended{end} before it was ready; {says}"),
-        format!("function `{}` of `{}` ready", executor.function, executor.library.display()),
+        expected,
         hint,
     ))
 }

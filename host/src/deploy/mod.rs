@@ -2,7 +2,7 @@
 //!
 //! | step | what | on failure |
 //! |---|---|---|
-//! | 0 | libraries of nodes with `project` ([`crate::build`]) | nothing was started |
+//! | 0 | libraries of nodes with `project` ([`crate::build`]), programs of models | nothing was started |
 //! | 1 | memory group and its queues ([`group`]) | nothing was started |
 //! | 2 | load messages, logs, the supervisor's plan ([`files`], [`launch`]) | nothing was started |
 //! | 3 | watcher → supervisor → executors | the watcher ends everything |
@@ -78,6 +78,7 @@ impl DeployPlan {
     pub fn deploy(mut self, options: &DeployOptions) -> Result<Session, DeployError> {
         self.check_cores()?;
         crate::build::projects(&mut self, options.stop)?;
+        crate::model::programs(&mut self)?;
         let created = group::create(&self, options.populate)?;
         let role = Role::Member(SlotId(0));
         let attached = attach::attach(created.control.as_fd(), created.arena.as_fd(), role)

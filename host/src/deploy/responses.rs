@@ -27,7 +27,7 @@ impl Responses {
     /// They are not the host's to read.
     pub fn open(plan: &DeployPlan, worker: Worker<'static>) -> Result<Responses, QueueError> {
         let open = |id| Consumer::open(&worker, QueueId(id));
-        let queues = plan.executors.iter().map(|executor| open(executor.response_queue));
+        let queues = plan.processes().map(|executor| open(executor.response_queue));
         let queues = queues.collect::<Result<_, _>>()?;
         Ok(Responses { worker, queues })
     }

@@ -59,6 +59,12 @@ impl DType {
         self.row().2
     }
 
+    /// The type of a number; `None` for numbers that this version does not have.
+    #[must_use]
+    pub fn of_code(code: i32) -> Option<Self> {
+        TABLE.iter().find(|row| row.2 == code).map(|row| row.0)
+    }
+
     /// Bytes an element takes.
     #[must_use]
     pub fn element_bytes(self) -> u64 {

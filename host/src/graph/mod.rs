@@ -1,4 +1,4 @@
-//! The flow graph: graph inputs, nodes that run user functions, graph outputs, session settings.
+//! The flow graph: graph inputs, nodes that run user functions or models, graph outputs, session settings.
 //!
 //! Plain data with a builder on top, and the serde model of the graph file at the same time
 //! (`graph_file`). Nothing is checked while building; [`FlowGraph::check`] looks at all of it and
@@ -11,6 +11,7 @@ mod node;
 mod port;
 mod session;
 mod shape;
+mod tensor_desc;
 
 use std::path::{Path, PathBuf};
 
@@ -23,11 +24,12 @@ pub use node::{FlowNode, Restart, RestartPolicy, WritableInputs};
 pub use port::{DEFAULT_DEPTH, GraphInput, GraphOutput, NodeInput, NodeOutput, QueuePolicy};
 pub use session::SessionSettings;
 pub use shape::Shape;
+pub use tensor_desc::TensorDesc;
 
 use crate::check::CheckedFlow;
 use crate::error::{Place, Refused};
 
-/// A graph of user functions between graph inputs and graph outputs.
+/// A graph of user functions and models between graph inputs and graph outputs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowGraph {
@@ -36,7 +38,7 @@ pub struct FlowGraph {
     /// What the session feeds, in feed order.
     #[serde(default)]
     pub inputs: Named<GraphInput>,
-    /// The functions.
+    /// The functions and models.
     #[serde(default)]
     pub nodes: Named<FlowNode>,
     /// What the session fetches, in fetch order.
@@ -48,6 +50,9 @@ pub struct FlowGraph {
     /// The graph file, if the graph came from one. Library paths are relative to its folder.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
+    /// Compile models anew, without looking at or adding to the cache.
+    #[serde(skip)]
+    pub no_cache: bool,
 }
 
 impl FlowGraph {
@@ -61,6 +66,7 @@ impl FlowGraph {
             outputs: Named::default(),
             session: SessionSettings::default(),
             origin: None,
+            no_cache: false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! A node: one user function in processes of its own.
+//! A node: a user function in processes of its own, or a model on a device.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::named::named_or_indexed;
-use super::{AttrValue, Named, NodeInput, NodeOutput, is_default};
+use super::{AttrValue, DType, Named, NodeInput, NodeOutput, Shape, TensorDesc, is_default};
 
 /// When the supervisor starts an instance again after it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -52,22 +52,37 @@ pub enum WritableInputs {
     Copy,
 }
 
-/// A user function, its ports and how its processes are run.
+/// A user function or a model, its ports and how it is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowNode {
     /// Library file, relative to the graph file's folder (or the working directory without one).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub library: PathBuf,
     /// Folder of a C++ project (with a CMakeLists.txt, relative to the graph file's folder) that
     /// is built into `library`, which is then a file name `lib….so`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
     /// Name of the function in the library.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub function: String,
+    /// Model instead of a function: an ONNX file, which is compiled, or a compiled one (OM);
+    /// relative to the graph file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<PathBuf>,
+    /// What the model's inputs are bound to; needed where the model leaves dims open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs_tensor_desc: Vec<TensorDesc>,
+    /// Device that runs the model. All models of a device share one process. Default 0.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub device: u32,
     /// Input ports in the order the function takes them; a list in a file names them `0`, `1`, ….
+    /// Those of a model have its inputs' names, or their numbers.
     #[serde(default, deserialize_with = "named_or_indexed")]
     pub inputs: Named<NodeInput>,
-    /// Output ports in the order the function sets them.
+    /// Output ports in the order the function sets them. A model knows its own: what is said here
+    /// is compared with them.
+    #[serde(default)]
     pub outputs: Named<NodeOutput>,
     /// Processes; the message with trans_id goes to instance trans_id mod N. Default 1, at most 32.
     #[serde(default = "one")]
@@ -134,6 +149,9 @@ impl FlowNode {
             library: library.into(),
             project: None,
             function: function.into(),
+            model: None,
+            inputs_tensor_desc: Vec::new(),
+            device: 0,
             inputs: Named::default(),
             outputs: Named::default(),
             instances: one(),
@@ -149,6 +167,32 @@ impl FlowNode {
             env: BTreeMap::new(),
             cpu: Vec::new(),
         }
+    }
+
+    /// A node for a model, with all settings at their defaults. Its output ports are the model's.
+    #[must_use]
+    pub fn model(path: impl Into<PathBuf>) -> Self {
+        Self { model: Some(path.into()), ..Self::udf("", "") }
+    }
+
+    /// Binds an input of the model.
+    #[must_use]
+    pub fn tensor_desc(
+        mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        shape: impl Into<Shape>,
+    ) -> Self {
+        let (name, shape) = (Some(name.into()), shape.into());
+        self.inputs_tensor_desc.push(TensorDesc { name, dtype, shape });
+        self
+    }
+
+    /// Sets the device that runs the model.
+    #[must_use]
+    pub fn device(mut self, device: u32) -> Self {
+        self.device = device;
+        self
     }
 
     /// Has the library built from a C++ project before the deployment.

@@ -10,7 +10,7 @@ use super::tree::Tree;
 use super::{SCHEMA, from_json};
 use crate::graph::{
     AttrValue, DType, FlowGraph, FlowNode, GraphInput, GraphOutput, NodeInput, NodeOutput,
-    QueuePolicy, Restart, RestartPolicy, SessionSettings, WritableInputs,
+    QueuePolicy, Restart, RestartPolicy, SessionSettings, TensorDesc, WritableInputs,
 };
 
 fn schema() -> Value {
@@ -53,6 +53,7 @@ fn every_object_has_the_keys_of_the_model() {
     assert_eq!(properties(&defs["node"]), keys::<FlowNode>());
     assert_eq!(properties(&defs["node_input_fields"]), keys::<NodeInput>());
     assert_eq!(properties(&defs["node_output"]), keys::<NodeOutput>());
+    assert_eq!(properties(&defs["tensor_desc"]), keys::<TensorDesc>());
     assert_eq!(properties(&defs["restart"]), keys::<Restart>());
     assert_eq!(properties(&defs["session"]), keys::<SessionSettings>());
     assert_eq!(properties(&defs["attr_dtype"]), keys::<AttrValue>());

@@ -46,8 +46,9 @@ pub(super) fn block_size(payload: u64) -> u64 {
 /// Fills in partitions and the pool numbers of all ports.
 pub(super) fn fill(flow: &CheckedFlow, plan: &mut DeployPlan) -> Result<(), PlanError> {
     let sources: Vec<_> = (0..plan.host.inputs.len()).map(Source::Input).collect();
-    let control = plan.executors.len() as u64 * (MESSAGE_QUEUE_DEPTH + WORKER_BLOCKS);
-    let what = format!("requests: {} executor(s) x depth 3 + 2", plan.executors.len());
+    let processes = plan.processes().count() as u64;
+    let control = processes * (MESSAGE_QUEUE_DEPTH + WORKER_BLOCKS);
+    let what = format!("requests: {processes} executor(s) x depth 3 + 2");
     let control = Term { what, count: control };
     let mut host = Budget::new(flow, 0, "host");
     host.outputs(&sources, &plan.host.inputs);
@@ -75,7 +76,9 @@ fn fill_executor(
     for input in &executor.inputs {
         budget.input(node, input, copies);
     }
-    let what = format!("responses: depth {MESSAGE_QUEUE_DEPTH} + 2");
+    // A model has no message queues; answers without data come from these blocks first, too.
+    let whose = if executor.is_process() { "responses" } else { "answers without data" };
+    let what = format!("{whose}: depth {MESSAGE_QUEUE_DEPTH} + 2");
     let control = Term { what, count: MESSAGE_QUEUE_DEPTH + WORKER_BLOCKS };
     let partition = budget.finish(control)?;
     set_output_pools(&mut executor.outputs, &partition);

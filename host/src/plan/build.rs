@@ -6,8 +6,8 @@ use crate::graph::QueuePolicy;
 
 use super::limits::MAX_EXECUTORS;
 use super::{
-    DeployPlan, DestinationPlan, ExecutorPlan, HostPlan, InputPlan, Limits, OutputPlan, QueueId,
-    QueueKind, QueuePlan, SlotId, budget,
+    DeployPlan, DestinationPlan, ExecutorPlan, HostPlan, InputPlan, Limits, ModelPlan, OutputPlan,
+    QueueId, QueueKind, QueuePlan, SlotId, Work, budget, devices,
 };
 
 /// Depth of the request and response queues (spec/executor-deployer.md §1.8).
@@ -56,6 +56,7 @@ impl CheckedFlow {
                 plan.executors.push(executor);
             }
         }
+        devices::add(&mut plan);
         add_message_queues(&mut plan);
         budget::fill(&self, &mut plan)?;
         budget::check(&self, &plan, limits)?;
@@ -74,7 +75,7 @@ impl Slots {
             first.push(next);
             next = next.saturating_add(node.instances);
         }
-        let executors = next as usize - 1;
+        let executors = next as usize - 1 + devices::numbers(flow.graph()).len();
         if executors <= MAX_EXECUTORS {
             return Ok(Self(first));
         }
@@ -198,6 +199,7 @@ fn executor(
         .map(|(index, port)| output(flow, queues, Source::Node { node, output: index }, port));
     ExecutorPlan {
         slot: slots.0[node] + instance,
+        work: work(flow, node),
         node: name.to_owned(),
         label: instance_label(name, instance, item.instances),
         instance,
@@ -222,6 +224,19 @@ fn executor(
     }
 }
 
+fn work(flow: &CheckedFlow, node: usize) -> Work {
+    let item = flow.graph().nodes.item(node);
+    match flow.model(node) {
+        None => Work::Function,
+        Some(path) => Work::Model(ModelPlan {
+            path,
+            inputs_tensor_desc: item.inputs_tensor_desc.clone(),
+            device: item.device,
+            program: flow.program(node).cloned(),
+        }),
+    }
+}
+
 fn add_message_queues(plan: &mut DeployPlan) {
     let queues = &mut plan.queues;
     let mut add = |name: String, kind: QueueKind, consumer_slot: SlotId, producer: SlotId| {
@@ -231,7 +246,7 @@ fn add_message_queues(plan: &mut DeployPlan) {
         queues.push(QueuePlan { id, name, depth, policy, kind, consumer_slot, producer_slots });
         id
     };
-    for executor in &mut plan.executors {
+    for executor in plan.executors.iter_mut().filter(|executor| executor.is_process()) {
         let slot = executor.slot;
         executor.request_queue = add(request_queue_name(slot), QueueKind::Request, slot, 0);
         executor.response_queue = add(response_queue_name(slot), QueueKind::Response, 0, slot);

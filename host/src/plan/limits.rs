@@ -2,7 +2,7 @@
 
 use crate::memory_config::MAX_BYTES;
 
-/// Most executors of one memory group: its slots without the host's.
+/// Most executors of one memory group, models and devices included: its slots without the host's.
 pub const MAX_EXECUTORS: usize = 63;
 /// Most pools of one partition, the control pool included.
 pub const MAX_POOLS: usize = 8;

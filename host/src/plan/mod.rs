@@ -2,14 +2,16 @@
 //!
 //! Pure data, made from a [`CheckedFlow`](crate::CheckedFlow) without touching the machine, so it
 //! can be printed, compared and stored. Slot 0 is the host (the session), slots 1… are the
-//! instances of the nodes in graph order. The arithmetic behind every number is kept as [`Term`]s
+//! instances of the nodes in graph order, then the devices that run the models. The arithmetic behind every number is kept as [`Term`]s
 //! and printed by `dflow plan` ([`DeployPlan`]'s `Display`); `budget` says where it comes from.
 
 mod budget;
 mod build;
+mod devices;
 mod limits;
 mod reach;
 mod text;
+mod work;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,6 +26,7 @@ pub use budget::{CONTROL_BLOCK_BYTES, DESC_BYTES, PAGE_BYTES, SLACK_BYTES, WORKE
 pub use build::{MESSAGE_QUEUE_DEPTH, request_queue_name, response_queue_name};
 pub use limits::{Limits, MAX_BLOCK_BYTES, MAX_ENTRIES, MAX_EXECUTORS, MAX_POOLS, MAX_RING_WORDS};
 pub use text::bytes_text;
+pub use work::{DevicePlan, ModelPlan, Work};
 
 /// Number of a queue: its index in [`DeployPlan::queues`].
 pub type QueueId = u32;
@@ -56,12 +59,15 @@ pub struct HostPlan {
     pub outputs: Vec<InputPlan>,
 }
 
-/// One process of a node.
+/// One slot: a process of a node, an instance of a model, or a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutorPlan {
     /// Slot of the memory group.
     pub slot: SlotId,
-    /// Node's name.
+    /// What runs in it.
+    #[serde(default, skip_serializing_if = "Work::is_function")]
+    pub work: Work,
+    /// Node's name; a device's label.
     pub node: String,
     /// Process's name for logs: the node's, with `@instance` when there are several.
     pub label: String,
@@ -84,7 +90,7 @@ pub struct ExecutorPlan {
     pub inputs: Vec<InputPlan>,
     /// Output ports in order.
     pub outputs: Vec<OutputPlan>,
-    /// Host → executor control messages.
+    /// Host → executor control messages; the largest number for a model, which has none.
     pub request_queue: QueueId,
     /// Executor → host control messages.
     pub response_queue: QueueId,
@@ -263,6 +269,28 @@ impl DeployPlan {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.bytes).sum()
+    }
+
+    /// The executors that are processes, in slot order.
+    pub fn processes(&self) -> impl Iterator<Item = &ExecutorPlan> {
+        self.executors.iter().filter(|executor| executor.is_process())
+    }
+
+    /// The models of a device, in slot order; none for other executors.
+    pub fn models_of(&self, executor: &ExecutorPlan) -> impl Iterator<Item = &ExecutorPlan> {
+        let slots = executor.work.models().iter();
+        slots.filter_map(|slot| self.executor(*slot))
+    }
+
+    /// Label of an executor; that of a device with its models.
+    #[must_use]
+    pub fn title(&self, executor: &ExecutorPlan) -> String {
+        let models: Vec<&str> =
+            self.models_of(executor).map(|model| model.label.as_str()).collect();
+        match models.as_slice() {
+            [] => format!("`{}`", executor.label),
+            models => format!("`{}` (models {})", executor.label, models.join(", ")),
+        }
     }
 
     /// The executor of a slot; `None` for the host's slot and for unknown ones.

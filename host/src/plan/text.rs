@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{DeployPlan, PartitionPlan, QueueKind, Term};
+use super::{DeployPlan, PartitionPlan, QueueKind, Term, Work};
 
 /// Bytes with a binary unit, exact where they are whole: `4 KiB`, `5.51 MiB`.
 #[must_use]
@@ -24,12 +24,26 @@ pub fn bytes_text(bytes: u64) -> String {
 
 impl fmt::Display for DeployPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "flow {}: {} executor(s)", self.name, self.executors.len())?;
+        let processes = self.processes().count();
+        writeln!(f, "flow {}: {processes} executor(s)", self.name)?;
         writeln!(f, "\nprocesses")?;
         writeln!(f, "  slot 0  host")?;
         for executor in &self.executors {
-            let (slot, label, function) = (executor.slot, &executor.label, &executor.function);
-            writeln!(f, "  slot {slot}  {label}: {function} of {}", executor.library.display())?;
+            let (slot, label) = (executor.slot, &executor.label);
+            let what = match &executor.work {
+                Work::Function => {
+                    format!("{} of {}", executor.function, executor.library.display())
+                }
+                Work::Model(model) => {
+                    let (path, device) = (model.path.display(), model.device);
+                    format!("{path} in the process of device:{device}")
+                }
+                Work::Device(_) => {
+                    let models = self.models_of(executor).map(|model| model.label.as_str());
+                    format!("one process for {}", models.collect::<Vec<_>>().join(", "))
+                }
+            };
+            writeln!(f, "  slot {slot}  {label}: {what}")?;
         }
         writeln!(f, "\nqueues")?;
         for queue in self.queues.iter().filter(|queue| queue.kind == QueueKind::Data) {
@@ -41,7 +55,7 @@ impl fmt::Display for DeployPlan {
                 queue.id, queue.name, queue.depth
             )?;
         }
-        let control = self.executors.len() * 2;
+        let control = processes * 2;
         writeln!(f, "       and {control} request and response queues, depth 3")?;
         writeln!(f, "\nmemory (aligner 0, batches 0: not in use)")?;
         for partition in &self.partitions {

@@ -384,7 +384,7 @@ impl Session {
     /// the session lives.
     #[must_use]
     pub fn logs(&self, index: usize) -> Option<(&std::os::fd::OwnedFd, &std::os::fd::OwnedFd)> {
-        self.shared.launched.files.get(index).map(|files| (&files.stdout, &files.stderr))
+        self.shared.launched.files.get(index).map(|files| (&*files.stdout, &*files.stderr))
     }
 
     /// Ends the flow: executors finish what they hold (at most 10 s). Fetch everything before: what

@@ -78,10 +78,10 @@ fn watch_process(shared: &Shared) {
 /// Executors that live, in words.
 pub(super) fn living(shared: &Shared) -> Vec<String> {
     let status = shared.attached.group.memory.slot_status;
-    let executors = shared.plan.executors.iter().filter_map(|executor| {
+    let executors = shared.plan.processes().filter_map(|executor| {
         let pid = status.get(executor.slot as usize)?.pid.load(Core::Relaxed);
         let state = sys::procfs::state(pid).filter(|state| pid != 0 && !matches!(state, 'Z' | 'X'));
-        state.map(|_| format!("node `{}` (process {pid})", executor.label))
+        state.map(|_| format!("node {} (process {pid})", shared.plan.title(executor)))
     });
     executors.collect()
 }
@@ -106,7 +106,8 @@ fn watch_status(shared: &Shared, responses: &mut Responses) {
 
 fn restarts(shared: &Shared) -> u64 {
     let status = shared.attached.group.memory.slot_status;
-    status.iter().map(|slot| u64::from(slot.restarts.load(Core::Relaxed))).sum()
+    let processes = shared.plan.processes().filter_map(|one| status.get(one.slot as usize));
+    processes.map(|slot| u64::from(slot.restarts.load(Core::Relaxed))).sum()
 }
 
 pub(super) fn state_of(shared: &Shared, slot: u32) -> Option<SlotState> {
@@ -118,7 +119,7 @@ pub(super) fn state_of(shared: &Shared, slot: u32) -> Option<SlotState> {
 fn failed_nodes(shared: &Shared) -> (String, String) {
     let (mut reasons, mut logs) = (Vec::new(), String::new());
     let executors = shared.plan.executors.iter().zip(&shared.launched.files);
-    for (executor, files) in executors {
+    for (executor, files) in executors.filter(|(executor, _)| executor.is_process()) {
         if state_of(shared, executor.slot) != Some(SlotState::Failed) {
             continue;
         }
@@ -127,11 +128,11 @@ fn failed_nodes(shared: &Shared) -> (String, String) {
         let value = status.map_or(0, |s| s.exit_value.load(Core::Relaxed));
         let how = end_text(kind, value).unwrap_or_else(|| "not started".to_owned());
         let restarts = status.map_or(0, |s| s.restarts.load(Core::Relaxed));
-        let label = &executor.label;
-        reasons.push(format!("node `{label}` ended ({how}) after {restarts} restarts"));
+        let title = shared.plan.title(executor);
+        reasons.push(format!("node {title} ended ({how}) after {restarts} restarts"));
         let tail = tail(&files.stderr);
         if !tail.is_empty() {
-            logs.push_str(&format!("  the log of node `{label}` ends:\n{tail}"));
+            logs.push_str(&format!("  the log of node {title} ends:\n{tail}"));
         }
     }
     let reason = if reasons.is_empty() { "a node failed".to_owned() } else { reasons.join(", ") };

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use executor_rt::plan::{SUPERVISOR_COMM, SupervisorPlan};
+use executor_rt::plan::{NodePlan, SUPERVISOR_COMM, SupervisorPlan};
 use sys::{memfd, procfs};
 
 use super::ToolError;
@@ -75,19 +75,28 @@ impl Flow {
         self.open(&format!("{}:{label}", output.file()))
     }
 
-    /// Labels of its nodes' processes that `node` means: a label, or a node's name for all its
-    /// instances. All of them for `None`.
+    /// Labels of its nodes' processes that `node` means: a label, a node's name for all its
+    /// instances, or a model for its device. All of them for `None`.
     #[must_use]
     pub fn labels(&self, node: Option<&str>) -> Vec<String> {
-        let labels = self.plan.nodes.iter().map(|n| n.name.clone());
-        labels.filter(|label| node.is_none_or(|node| means(node, label))).collect()
+        let meant = |plan: &&NodePlan| {
+            node.is_none_or(|node| {
+                let mut models = plan.also.iter();
+                means(node, &plan.name) || models.any(|model| means(node, &model.name))
+            })
+        };
+        self.plan.nodes.iter().filter(meant).map(|plan| plan.name.clone()).collect()
     }
 
     /// Label of a slot's process; `host` for slot 0.
     #[must_use]
     pub fn label(&self, slot: u32) -> &str {
-        match self.plan.nodes.iter().find(|node| node.slot == slot) {
-            Some(node) => &node.name,
+        let also = self.plan.nodes.iter().flat_map(|node| &node.also);
+        let mut named = self.plan.nodes.iter().map(|node| (node.slot, &node.name));
+        let named = named.find(|(own, _)| *own == slot);
+        let mut also = also.map(|also| (also.slot, &also.name)).filter(|(own, _)| *own == slot);
+        match named.or_else(|| also.next()) {
+            Some((_, name)) => name,
             None if slot == 0 => "host",
             None => "?",
         }
@@ -176,7 +185,7 @@ fn only(mut flows: Vec<Flow>) -> Result<Flow, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use executor_rt::plan::{NodePlan, Restart, RestartWhen};
+    use executor_rt::plan::{Restart, RestartWhen};
 
     use super::*;
 

@@ -6,6 +6,7 @@ use executor_core::inspect;
 use executor_core::owner::{Owner, SlotState};
 use executor_core::primitive::Ordering;
 use executor_rt::attach::{Attached, Role, attach};
+use executor_rt::plan::NodePlan;
 use sys::clock::MonoTime;
 
 use super::{Flow, ToolError};
@@ -103,7 +104,9 @@ impl GroupView {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeState> {
         let now = MonoTime::now().as_ns();
-        self.flow.plan.nodes.iter().filter_map(|node| self.node(node.slot, now)).collect()
+        let mut slots: Vec<u32> = self.flow.plan.nodes.iter().flat_map(NodePlan::slots).collect();
+        slots.sort_unstable();
+        slots.into_iter().filter_map(|slot| self.node(slot, now)).collect()
     }
 
     fn node(&self, slot: u32, now_ns: u64) -> Option<NodeState> {

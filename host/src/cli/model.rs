@@ -1,0 +1,134 @@
+//! `dflow compile` and `dflow inspect`: models outside of a graph.
+
+use std::path::{Path, PathBuf};
+
+use super::{Failure, exit, print, table};
+use crate::error::io_text;
+use crate::graph::{DType, TensorDesc};
+use crate::model::{self, Loadable};
+use crate::plan::bytes_text;
+
+/// Arguments of both commands.
+#[derive(Debug, clap::Args)]
+pub(super) struct Source {
+    /// Model: ONNX, or compiled (OM)
+    model: PathBuf,
+    /// Dims of an input, for dims that the model leaves open: NAME=1x3x224x224
+    #[arg(long, value_name = "NAME=DIMS")]
+    input: Vec<String>,
+    /// Compile anew, without looking at or adding to the cache
+    #[arg(long)]
+    no_cache: bool,
+}
+
+impl Source {
+    fn load(&self) -> Result<Loadable, Failure> {
+        let bound = self.input.iter().map(|text| desc(text)).collect::<Result<Vec<_>, _>>()?;
+        let name = self.model.file_name().unwrap_or_default().to_string_lossy();
+        model::load(&name, &self.model, &bound, !self.no_cache).map_err(|error| {
+            let what = format!("{}: model", self.model.display());
+            Failure::system(&what, &error.found, error.expected, error.hint)
+        })
+    }
+}
+
+/// `x=1x3x224x224`.
+fn desc(text: &str) -> Result<TensorDesc, Failure> {
+    let dims = text.rsplit_once('=').and_then(|(name, dims)| {
+        let dims: Result<Vec<i64>, _> = dims.split('x').map(str::parse).collect();
+        Some((name, dims.ok().filter(|dims| dims.iter().all(|dim| *dim >= 0))?))
+    });
+    let (name, dims) = dims.ok_or_else(|| {
+        let (expected, hint) = ("NAME=DIMS, for example x=1x3x224x224", "correct it");
+        Failure::usage("--input", &format!("`{text}`"), expected, hint)
+    })?;
+    // The compiler takes names and dims; the type is the model's own.
+    Ok(TensorDesc { name: Some(name.to_owned()), dtype: DType::Float32, shape: dims.into() })
+}
+
+/// Compiles into a file.
+pub(super) fn compile(source: &Source, output: Option<&Path>) -> Result<u8, Failure> {
+    let loaded = source.load()?;
+    let path = output.map_or_else(|| source.model.with_extension("om"), Path::to_owned);
+    model::write_whole(&path, loaded.program.bytes()).map_err(|error| {
+        let what = format!("can't write {}", path.display());
+        Failure::system(&what, &io_text(&error), "a file that can be written", "name it with `-o`")
+    })?;
+    print(&format!("{}: {}\n", path.display(), summary(&loaded)))
+}
+
+fn summary(model: &Loadable) -> String {
+    let report = &model.report;
+    format!(
+        "{} tasks, {} FLOPs, weights {}, arena {}, file {}",
+        report.tasks.len(),
+        count(report.flops),
+        bytes_text(report.weights_bytes),
+        bytes_text(report.arena_bytes),
+        bytes_text(report.file_bytes)
+    )
+}
+
+/// Three digits and a unit.
+fn count(number: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, " G"), (1_000_000, " M"), (1_000, " k")];
+    match UNITS.iter().find(|(unit, _)| number >= *unit) {
+        Some((unit, name)) => format!("{}.{:02}{name}", number / unit, number % unit * 100 / unit),
+        None => number.to_string(),
+    }
+}
+
+/// Prints what is in a model.
+pub(super) fn show(source: &Source) -> Result<u8, Failure> {
+    let loaded = source.load()?;
+    let report = &loaded.report;
+    let mut text = format!("{}: {}\n", source.model.display(), summary(&loaded));
+    for (kind, ports) in [("input", &loaded.inputs), ("output", &loaded.outputs)] {
+        for (index, port) in ports.iter().enumerate() {
+            text.push_str(&format!(
+                "{kind} {index}  {}: {} {}\n",
+                port.name, port.dtype, port.shape
+            ));
+        }
+    }
+    let heading = ["task", "op", "inputs", "output", "FLOPs", "weights, bytes", "scratch", "name"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend(report.tasks.iter().enumerate().map(|(index, task)| {
+        let inputs: Vec<String> =
+            task.inputs.iter().map(|input| input.info.shape.to_string()).collect();
+        vec![
+            index.to_string(),
+            task.op.clone(),
+            inputs.join(" "),
+            task.output.info.to_string(),
+            task.flops.to_string(),
+            task.weights_bytes.to_string(),
+            task.scratch_bytes.to_string(),
+            task.name.clone(),
+        ]
+    }));
+    text.push_str(&table(&rows));
+    let _done = print(&text)?;
+    Ok(exit::DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, desc};
+
+    #[test]
+    fn inputs_are_names_and_dims() {
+        let good = desc("a=b=1x3x224").unwrap();
+        assert_eq!((good.name.as_deref(), good.shape.0), (Some("a=b"), vec![1, 3, 224]));
+        for bad in ["x", "x=", "x=1x", "x=-1x3", "x=1,3"] {
+            assert!(desc(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn counts_have_a_unit() {
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1.23 M");
+        assert_eq!(count(2_000_000_000), "2.00 G");
+    }
+}

@@ -1,0 +1,135 @@
+//! The cache of compiled models: `om/KEY.om` in the user's cache folder.
+//!
+//! A key is a hash over everything a program is made of: the model's bytes, what its inputs are
+//! bound to, the versions of the compiler and of the OM format. Files are never changed, only
+//! renamed into place; what is read is checked, and compiled anew when it is damaged. A cache that
+//! can't be read or written costs time and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use npu::aligned::AlignedBytes;
+use npu::program::FORMAT_VERSION;
+
+use super::{Loadable, check};
+use crate::error::io_text;
+use crate::graph::TensorDesc;
+use crate::hash::Hash;
+use crate::notice;
+
+/// Name of the file with the program of this model.
+pub(super) fn key(model: &[u8], bound: &[TensorDesc]) -> String {
+    let mut hash = Hash::new();
+    hash.add(b"dflow model");
+    hash.add(env!("CARGO_PKG_VERSION").as_bytes());
+    hash.add(&compiler::VERSION.to_le_bytes());
+    hash.add(&FORMAT_VERSION.to_le_bytes());
+    for desc in bound {
+        hash.add(desc.name.as_deref().unwrap_or_default().as_bytes());
+        hash.add(&[u8::from(desc.name.is_some())]);
+        hash.add(&desc.dtype.code().to_le_bytes());
+        let dims: Vec<u8> = desc.shape.0.iter().flat_map(|dim| dim.to_le_bytes()).collect();
+        hash.add(&dims);
+    }
+    hash.add(model);
+    format!("{hash}.om")
+}
+
+fn folder() -> Option<PathBuf> {
+    crate::cache::folder("om")
+}
+
+/// What is kept under a key, if it is whole.
+pub(super) fn get(key: &str) -> Option<Loadable> {
+    get_from(&folder()?, key)
+}
+
+fn get_from(folder: &Path, key: &str) -> Option<Loadable> {
+    let path = folder.join(key);
+    let bytes = std::fs::read(&path).ok()?;
+    match check(AlignedBytes::copy_of(&bytes)) {
+        Ok(kept) => Some(kept),
+        Err(error) => {
+            let path = path.display();
+            notice::say(&format!("cache: {path} is damaged ({error}): compiled anew"));
+            None
+        }
+    }
+}
+
+/// Keeps a program.
+pub(super) fn put(key: &str, om: &[u8]) {
+    let kept = folder().map(|folder| put_into(&folder, key, om));
+    if let Some(Err(error)) = kept {
+        notice::say(&format!("cache: the program is not kept: {}", io_text(&error)));
+    }
+}
+
+fn put_into(folder: &Path, key: &str, om: &[u8]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    write_whole(&folder.join(key), om)
+}
+
+/// Writes a file that is there whole or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    // A name of its own: another process may write the same.
+    part.push(format!(".{}.part", std::process::id()));
+    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
+    if written.is_err() {
+        let _nothing_left = std::fs::remove_file(&part);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::DType;
+
+    fn desc(name: Option<&str>, dims: &[i64]) -> TensorDesc {
+        let name = name.map(str::to_owned);
+        TensorDesc { name, dtype: DType::Float32, shape: dims.to_vec().into() }
+    }
+
+    #[test]
+    fn every_part_of_a_key_counts() {
+        let keys = [
+            key(b"a", &[]),
+            key(b"b", &[]),
+            key(b"a", &[desc(None, &[1])]),
+            key(b"a", &[desc(Some("x"), &[1])]),
+            key(b"a", &[desc(Some("x"), &[1, 1])]),
+            key(b"a", &[desc(None, &[1]), desc(None, &[1])]),
+        ];
+        for (index, one) in keys.iter().enumerate() {
+            assert!(!keys[..index].contains(one), "{index}");
+        }
+        assert_eq!(keys[0], key(b"a", &[]));
+    }
+
+    #[test]
+    fn damaged_and_missing_entries_are_none() {
+        let folder = std::env::temp_dir().join(format!("dflow-om-{}", std::process::id()));
+        let mut writer = npu::program::Writer::new();
+        let shape = npu::shape::Shape::new(&[2]).unwrap();
+        let info = npu::tensor::TensorInfo::new(npu::DataType::FLOAT, shape);
+        let x = writer.tensor("x", &info, npu::program::Place::Input(0));
+        writer.input(x);
+        let om = writer.finish(0).unwrap();
+        assert_eq!(get_from(&folder, "k.om"), None);
+        put_into(&folder, "k.om", &om).unwrap();
+        let kept = get_from(&folder, "k.om").unwrap();
+        assert_eq!((kept.program.bytes(), kept.inputs[0].name.as_str()), (&om[..], "x"));
+        for damage in [0, om.len() / 2, om.len() - 1] {
+            let mut broken = om.to_vec();
+            broken[damage] ^= 0x40;
+            std::fs::write(folder.join("k.om"), &broken).unwrap();
+            assert_eq!(get_from(&folder, "k.om"), None, "byte {damage}");
+        }
+        std::fs::write(folder.join("k.om"), &om[..om.len() - 1]).unwrap();
+        assert_eq!(get_from(&folder, "k.om"), None, "truncated");
+        let left = std::fs::read_dir(&folder).unwrap().count();
+        assert_eq!(left, 1, "no part of a file is left");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

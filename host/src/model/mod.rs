@@ -1,0 +1,215 @@
+//! Models of nodes: an ONNX file is compiled, a compiled one (OM) is checked.
+//!
+//! Programs are kept in the cache by the content they are made of ([`cache`]). What a node declares
+//! of its model is compared in [`crate::check`].
+
+mod cache;
+
+pub(crate) use cache::write_whole;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use compiler::Options;
+use npu::aligned::AlignedBytes;
+use npu::inspect::{Report, inspect};
+use npu::program::{MAGIC, Om};
+
+use crate::error::{DeployError, Place, Problem, io_text};
+use crate::graph::{DType, Shape, TensorDesc};
+use crate::notice;
+use crate::plan::{DeployPlan, Work};
+
+/// A compiled model: the bytes of an OM, checked.
+#[derive(Clone)]
+pub struct Program(Arc<AlignedBytes>);
+
+impl Program {
+    /// The bytes of the file.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Program({} bytes)", self.0.len())
+    }
+}
+
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.bytes() == other.bytes()
+    }
+}
+
+/// An input or output of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Name in the model.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape, without open dims.
+    pub shape: Shape,
+}
+
+/// A model that can be loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loadable {
+    /// The program.
+    pub program: Program,
+    /// What is in it.
+    pub report: Report,
+    /// Inputs in the order in which they are bound.
+    pub inputs: Vec<Port>,
+    /// Outputs in that order.
+    pub outputs: Vec<Port>,
+}
+
+/// Why a model can't be used: found, expected, what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelError {
+    /// What is there.
+    pub found: String,
+    /// What should be there.
+    pub expected: &'static str,
+    /// What the user can do.
+    pub hint: &'static str,
+}
+
+impl ModelError {
+    /// As a problem at a place.
+    #[must_use]
+    pub fn at(self, place: Place) -> Box<Problem> {
+        Problem::new(place, self.found, self.expected, self.hint)
+    }
+}
+
+/// Reads a model and compiles it where that is needed. `node` is named in progress lines.
+///
+/// # Errors
+/// The file can't be read, is no model, or is one that is not supported: [`ModelError`].
+pub fn load(
+    node: &str,
+    path: &Path,
+    bound: &[TensorDesc],
+    use_cache: bool,
+) -> Result<Loadable, ModelError> {
+    let file = std::fs::read(path).map_err(|error| ModelError {
+        found: format!("{}: {}", path.display(), io_text(&error)),
+        expected: "an ONNX model, or a compiled one (OM)",
+        hint: "correct the path; one in a graph file is relative to it",
+    })?;
+    if file.starts_with(&MAGIC) {
+        let checked = check(AlignedBytes::copy_of(&file));
+        return checked.map_err(|error| ModelError {
+            found: format!("{}: {error}", path.display()),
+            expected: "a compiled model of this version",
+            hint: "compile it again (`dflow compile`)",
+        });
+    }
+    let key = cache::key(&file, bound);
+    if let Some(kept) = cache::get(&key).filter(|_| use_cache) {
+        return Ok(kept);
+    }
+    let start = Instant::now();
+    notice::say(&format!("compile {node}: {}", path.display()));
+    let refuse = |error: String, hint| ModelError {
+        found: format!("{}: {error}", path.display()),
+        expected: "a model that this version can compile",
+        hint,
+    };
+    let bytes = Bytes::from(file);
+    let options = options(bytes.clone(), bound)
+        .map_err(|error| refuse(error, "correct `inputs_tensor_desc`"))?;
+    let compiled = compiler::compile(bytes, &options).map_err(|error| {
+        let hint = match error {
+            compiler::CompileError::Input { .. } => {
+                "bind the input: `inputs_tensor_desc` of a node, `--input NAME=1x3x224x224`"
+            }
+            _ => "export the model with the ops, opset and attributes that are supported",
+        };
+        refuse(error.to_string(), hint)
+    })?;
+    for warning in &compiled.warnings {
+        notice::say(&format!("compile {node}: {warning}"));
+    }
+    if use_cache {
+        cache::put(&key, &compiled.om);
+    }
+    notice::say(&format!("compile {node}: done in {:.1} s", start.elapsed().as_secs_f64()));
+    check(compiled.om).map_err(|error| refuse(error, "report this: a fault of the compiler"))
+}
+
+/// A program from its bytes, if they are one whose ports messages can carry.
+fn check(bytes: AlignedBytes) -> Result<Loadable, String> {
+    let om = Om::open(&bytes[..]).map_err(|error| error.to_string())?;
+    let report = inspect(&om);
+    let ports = |all: &[npu::inspect::TensorReport]| -> Result<Vec<Port>, String> {
+        let port = |tensor: &npu::inspect::TensorReport| {
+            let dims = tensor.info.shape.dims().iter();
+            let dims: Option<Vec<i64>> = dims.map(|dim| i64::try_from(*dim).ok()).collect();
+            let (dtype, dims) = (DType::of_code(tensor.info.dtype.0), dims);
+            let (dtype, dims) = dtype.zip(dims).ok_or_else(|| format!("tensor {tensor}"))?;
+            Ok(Port { name: tensor.name.clone(), dtype, shape: Shape(dims) })
+        };
+        all.iter().map(port).collect()
+    };
+    let (inputs, outputs) = (ports(&report.inputs)?, ports(&report.outputs)?);
+    drop(om);
+    Ok(Loadable { program: Program(Arc::new(bytes)), report, inputs, outputs })
+}
+
+/// Names and dims as the compiler takes them.
+fn options(model: Bytes, bound: &[TensorDesc]) -> Result<Options, String> {
+    if bound.is_empty() {
+        return Ok(Options::default());
+    }
+    let imported = compiler::import(model).map_err(|error| error.to_string())?;
+    let names: Vec<&str> = imported.input_names().collect();
+    let one = |(index, desc): (usize, &TensorDesc)| {
+        let name = desc.name.as_deref().or_else(|| names.get(index).copied());
+        let name = name.ok_or_else(|| {
+            format!("`inputs_tensor_desc` has {}, the model {} inputs", bound.len(), names.len())
+        })?;
+        let dims = desc.shape.0.iter();
+        let dims: Result<_, _> = dims.map(|dim| usize::try_from(*dim)).collect();
+        let dims = dims.map_err(|_| format!("`inputs_tensor_desc` {name}: {}", desc.shape))?;
+        Ok((name.to_owned(), dims))
+    };
+    let input_shapes = bound.iter().enumerate().map(one).collect::<Result<_, String>>()?;
+    Ok(Options { input_shapes })
+}
+
+/// Obtains what a plan from elsewhere does not carry: the programs themselves.
+///
+/// # Errors
+/// [`DeployError::Model`]
+pub(crate) fn programs(plan: &mut DeployPlan) -> Result<(), DeployError> {
+    for executor in &mut plan.executors {
+        let Work::Model(model) = &mut executor.work else { continue };
+        if model.program.is_some() {
+            continue;
+        }
+        let place = Place::graph(&plan.name).node(&executor.node).port("`model`");
+        let loaded = load(&executor.label, &model.path, &model.inputs_tensor_desc, true);
+        let loaded = loaded.map_err(|error| DeployError::Model(error.at(place.clone())))?;
+        let ports = (loaded.inputs.len(), loaded.outputs.len());
+        let planned = (executor.inputs.len(), executor.outputs.len());
+        if ports != planned {
+            return Err(DeployError::Model(Problem::new(
+                place,
+                format!("a model with {} inputs and {} outputs", ports.0, ports.1),
+                format!("{} inputs and {} outputs, as planned", planned.0, planned.1),
+                "plan the flow again: the model has changed",
+            )));
+        }
+        model.program = Some(loaded.program);
+    }
+    Ok(())
+}

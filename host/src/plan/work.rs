@@ -1,0 +1,71 @@
+//! What runs in a slot: a function, a model, or a device with its models.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ExecutorPlan, SlotId};
+use crate::graph::TensorDesc;
+use crate::model::Program;
+
+/// What runs in a slot.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// A user function in a process of its own.
+    #[default]
+    Function,
+    /// A model in the process of its device.
+    Model(ModelPlan),
+    /// A device: one process for all its models.
+    Device(DevicePlan),
+}
+
+impl Work {
+    /// Whether it is a function.
+    #[must_use]
+    pub fn is_function(&self) -> bool {
+        *self == Self::Function
+    }
+
+    /// Slots of a device's models; empty for others.
+    #[must_use]
+    pub fn models(&self) -> &[SlotId] {
+        match self {
+            Self::Device(device) => &device.models,
+            _ => &[],
+        }
+    }
+}
+
+/// One instance of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelPlan {
+    /// ONNX or OM file (relative to the working directory, or absolute).
+    pub path: PathBuf,
+    /// What its inputs are bound to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs_tensor_desc: Vec<TensorDesc>,
+    /// Number of the device.
+    pub device: u32,
+    /// The program; a plan that was stored has none, and the deployer makes it again.
+    #[serde(skip)]
+    pub program: Option<Program>,
+}
+
+/// One device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DevicePlan {
+    /// Its number.
+    pub device: u32,
+    /// Slots of its models.
+    pub models: Vec<SlotId>,
+}
+
+impl ExecutorPlan {
+    /// Whether it is a process: a model is a part of its device's.
+    #[must_use]
+    pub fn is_process(&self) -> bool {
+        !matches!(self.work, Work::Model(_))
+    }
+}
