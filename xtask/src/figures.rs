@@ -5,8 +5,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::context::Context;
-use crate::demo;
 use crate::process::{self, Line};
+use crate::{assets, demo, models, oracle, setup};
 
 /// A figure: a program, what must be built before it, what its object must at least contain.
 struct Figure {
@@ -27,6 +27,9 @@ enum Build {
     /// The library of the test functions.
     Functions,
     Rivals,
+    /// The examples, with the models, pages and oracle that they are compared by. The figure's
+    /// program is one of them.
+    Examples,
 }
 
 const FIGURES: &[Figure] = &[
@@ -98,6 +101,13 @@ const FIGURES: &[Figure] = &[
         ],
     },
     Figure {
+        name: "orientation",
+        package: "orientation-demo",
+        program: "orientation-demo",
+        needs: &[Build::Executors, Build::Examples],
+        keys: &["pages", "labels_equal", "max_confidence_diff", "pages_per_s"],
+    },
+    Figure {
         name: "fault",
         package: "tests",
         program: "figure-fault",
@@ -164,6 +174,12 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
             Build::Rivals => {
                 process::run_plain(&mut context.cargo("benches/rivals", &["build", "--release"]))?;
             }
+            Build::Examples => {
+                for made in [setup::run, assets::fetch, models::fetch, oracle::make] {
+                    made(context)?.iter().for_each(|line| eprintln!("{line}"));
+                }
+                return demo::build_examples(context);
+            }
         }
     }
     let args = ["build", "--release", "-p", figure.package, "--bin", figure.program];
@@ -172,7 +188,9 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
 
 /// Runs the program; its lines pass through, except the object, which is returned.
 fn measure(context: &Context, figure: &Figure, args: &[&str]) -> Result<String, String> {
-    let mut command = context.program(&context.executors().join(figure.program), args);
+    let is_example = figure.needs.iter().any(|need| matches!(need, Build::Examples));
+    let folder = if is_example { context.udfs() } else { context.executors() };
+    let mut command = context.program(&folder.join(figure.program), args);
     let mut last = String::new();
     let status = process::run_lines(&mut command, None, |line| match line {
         Line::Err(text) => eprintln!("{text}"),

@@ -5,7 +5,9 @@
 //!  └──► oracle (the Python package on the same bytes) ──► Expected ──────┴──► verdict, table
 //! ```
 
+pub mod flow;
 pub mod oracle;
+pub mod record;
 pub mod set;
 pub mod table;
 pub mod turn;
