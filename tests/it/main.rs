@@ -6,6 +6,7 @@
 mod codes;
 mod deploys;
 mod ends;
+mod models;
 mod refusals;
 mod stops;
 mod support;

@@ -55,7 +55,10 @@ pub(crate) struct Flow {
 pub(crate) fn tagged(mut graph: FlowGraph, tag: &str) -> FlowGraph {
     let mut nodes = dflow::Named::default();
     for (name, node) in graph.nodes.iter() {
-        nodes.push(name, node.clone().env(left::TAG, tag));
+        let node = node.clone();
+        // A model has no environment of its own.
+        let is_model = node.model.is_some();
+        nodes.push(name, if is_model { node } else { node.env(left::TAG, tag) });
     }
     graph.nodes = nodes;
     graph

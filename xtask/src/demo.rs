@@ -1,7 +1,7 @@
-//! `cargo xtask demo`: sets up, builds, and hands over to the demo of `examples/pages`.
+//! `cargo xtask demo`: sets up, builds, and hands over to a demo of `examples`.
 
 use crate::context::Context;
-use crate::{assets, process, setup};
+use crate::{assets, cpp, models, oracle, process, setup};
 
 /// Builds the release executors and `dflow`.
 pub(crate) fn build_executors(context: &Context) -> Result<(), String> {
@@ -20,17 +20,38 @@ pub(crate) fn build_examples(context: &Context) -> Result<(), String> {
     process::run_plain(&mut context.cargo("examples", &["build", "--profile", "udf"]))
 }
 
-/// Runs the demo with `args`; without a directory it takes the pages of the cache, which it finds
-/// in `DFLOW_PAGES_DIR`, as it finds executors and libraries in `DFLOW_BIN_DIR`, `DFLOW_UDF_DIR`.
-pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
-    for line in setup::run(context)?.into_iter().chain(assets::fetch(context)?) {
-        eprintln!("{line}");
+/// Makes everything that the page-orientation flow and its oracle need, except the executors.
+pub(crate) fn make_orientation(context: &Context) -> Result<(), String> {
+    for made in [setup::run, assets::fetch, models::fetch, oracle::make, cpp::install] {
+        made(context)?.iter().for_each(|line| eprintln!("{line}"));
     }
+    build_examples(context)
+}
+
+/// Runs the demo with `args`, or with `orientation` as the first one that of page orientation;
+/// without a directory they take the pages of the cache, which they find in `DFLOW_PAGES_DIR`, as
+/// they find executors and libraries in `DFLOW_BIN_DIR`, `DFLOW_UDF_DIR`.
+pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
     build_executors(context)?;
-    build_examples(context)?;
+    match args.split_first() {
+        Some((first, rest)) if first == "orientation" => {
+            make_orientation(context)?;
+            show(context, "orientation-demo", rest)
+        }
+        _ => {
+            for line in setup::run(context)?.into_iter().chain(assets::fetch(context)?) {
+                eprintln!("{line}");
+            }
+            build_examples(context)?;
+            show(context, "pages-demo", args)
+        }
+    }
+}
+
+fn show(context: &Context, program: &str, args: &[String]) -> Result<(), String> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     // The demo reads relative directories as the caller meant them.
-    let mut command = context.program(&context.udfs().join("pages-demo"), &args);
+    let mut command = context.program(&context.udfs().join(program), &args);
     if let Ok(here) = std::env::current_dir() {
         command.current_dir(here);
     }

@@ -5,8 +5,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::context::Context;
+use crate::demo;
 use crate::process::{self, Line};
-use crate::{assets, demo, models, oracle, setup};
 
 /// A figure: a program, what must be built before it, what its object must at least contain.
 struct Figure {
@@ -175,10 +175,7 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
                 process::run_plain(&mut context.cargo("benches/rivals", &["build", "--release"]))?;
             }
             Build::Examples => {
-                for made in [setup::run, assets::fetch, models::fetch, oracle::make] {
-                    made(context)?.iter().for_each(|line| eprintln!("{line}"));
-                }
-                return demo::build_examples(context);
+                return demo::make_orientation(context);
             }
         }
     }

@@ -29,6 +29,9 @@ use crate::context::Context;
 const HELP: &str = "\
 cargo xtask demo [ARGS]          real pages through a pipeline of processes (ARGS go to the demo:
                                  a directory of your own images, --chaos, --help)
+cargo xtask demo orientation [ARGS]
+                                 pages in four rotations through a model; each answer beside that of
+                                 the Python package
 cargo xtask test [STAGE…]        all stages or the named ones, with counts, times and budgets
 cargo xtask test --list          the stages
 cargo xtask cpp                  headers and libflow_func.so for functions in C++, beside the

@@ -6,6 +6,9 @@
 #[path = "../../../udf-executor/tests/cpp/build.rs"]
 mod build;
 mod cpp;
+mod model;
+#[path = "../common/onnx.rs"]
+mod onnx;
 mod run;
 mod support;
 

@@ -1,0 +1,87 @@
+//! `dflow compile` and `dflow inspect`, and the cache behind them.
+
+use super::onnx;
+use super::support::{Folder, command};
+
+/// Exit code, stdout, stderr with a cache of its own.
+fn run(folder: &Folder, args: &[&str]) -> (i32, String, String) {
+    let output = command(args).env("DFLOW_CACHE_DIR", folder.path("cache")).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+fn kept(folder: &Folder) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder.path("cache/om"));
+    entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn a_model_is_compiled_once_and_again_when_the_entry_is_damaged() {
+    let folder = Folder::new("om-once");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], None));
+    let inputs = ["--input", "p=2x3", "--input", "q=2x3"];
+    let compile = [&["compile", &model][..], &inputs].concat();
+    let (exit, out, err) = run(&folder, &[&compile[..], &["--no-cache"]].concat());
+    assert_eq!((exit, kept(&folder).len()), (0, 0), "{err}");
+    assert!(out.contains("m.om: 1 tasks, 6 FLOPs"), "{out}");
+    let first = std::fs::read(folder.path("m.om")).unwrap();
+    let (_, _, err) = run(&folder, &compile);
+    assert!(err.contains("compile m.onnx: done in"), "{err}");
+    let (_, _, err) = run(&folder, &compile);
+    assert_eq!(err, "", "from the cache");
+    // Other dims, another program.
+    let (_, _, err) = run(&folder, &["compile", &model, "--input", "p=4x3", "--input", "q=4x3"]);
+    assert!(err.contains("done in"), "{err}");
+    assert_eq!(kept(&folder).len(), 2);
+    for entry in kept(&folder) {
+        let mut bytes = std::fs::read(&entry).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&entry, bytes).unwrap();
+    }
+    let output = folder.path("n.om");
+    let (exit, _, err) = run(&folder, &[&compile[..], &["-o", &output]].concat());
+    assert!(exit == 0 && err.contains("is damaged") && err.contains("done in"), "{err}");
+    assert_eq!(std::fs::read(&output).unwrap(), first, "the same model, the same bytes");
+    let (_, _, err) = run(&folder, &compile);
+    assert_eq!(err, "", "whole again");
+}
+
+#[test]
+fn inspect_shows_a_model_and_a_compiled_one() {
+    let folder = Folder::new("om-inspect");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
+    let (exit, of_model, err) = run(&folder, &["inspect", &model]);
+    assert_eq!(exit, 0, "{err}");
+    let (exit, _, err) = run(&folder, &["compile", &model]);
+    assert_eq!(exit, 0, "{err}");
+    let (exit, of_program, err) = run(&folder, &["inspect", &folder.path("m.om")]);
+    assert_eq!((exit, err.as_str()), (0, ""));
+    for word in ["input 0  p: float32 [2, 3]", "output 0  y/out: float32 [2, 3]", "Add", "the_node"] {
+        assert!(of_model.contains(word) && of_program.contains(word), "{word}\n{of_model}");
+    }
+    let body = |text: &str| text.split_once(": ").map(|(_, rest)| rest.to_owned());
+    assert_eq!(body(&of_model), body(&of_program));
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let folder = Folder::new("om-refuse");
+    let open = folder.file("open.onnx", &onnx::model("Add", &["p", "q"], None));
+    let op = folder.file("op.onnx", &onnx::model("Frobnicate", &["p"], Some(2)));
+    let broken = folder.file("broken.om", b"dflowOM\0 and no more");
+    let cases: [(&[&str], i32, &[&str]); 5] = [
+        (&["compile", &open], 1, &["input `p`", "--input NAME=1x3x224x224"]),
+        (&["inspect", &op], 1, &["the_node", "Frobnicate", "opset 15"]),
+        (&["inspect", &broken], 1, &["broken.om", "compile it again"]),
+        (&["inspect", "/no/such.onnx"], 1, &["No such file"]),
+        (&["compile", &open, "--input", "p=2,3"], 2, &["`p=2,3`", "NAME=DIMS"]),
+    ];
+    for (args, code, words) in cases {
+        let (exit, _, err) = run(&folder, args);
+        assert_eq!(exit, code, "{err}");
+        for word in words.iter().chain(&["found:", "expected:", "to do:"]) {
+            assert!(err.contains(word), "{word:?} is not in:\n{err}");
+        }
+    }
+}

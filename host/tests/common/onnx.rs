@@ -1,0 +1,47 @@
+//! Small ONNX files, written by hand: the fields of the format's protobuf messages.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+fn varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
+        value >>= 7;
+    }
+    out.push(u8::try_from(value).unwrap());
+}
+
+fn number(field: u64, value: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint(field << 3, &mut out);
+    varint(value, &mut out);
+    out
+}
+
+fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint(field << 3 | 2, &mut out);
+    varint(content.len() as u64, &mut out);
+    out.extend(content);
+    out
+}
+
+/// A float tensor's declaration: `None` is the open dim `N`.
+fn declared(name: &str, dims: &[Option<u64>]) -> Vec<u8> {
+    let dims = dims.iter().map(|dim| match dim {
+        Some(value) => bytes(1, &number(1, *value)),
+        None => bytes(1, &bytes(2, b"N")),
+    });
+    let tensor = [number(1, 1), bytes(2, &dims.collect::<Vec<_>>().concat())].concat();
+    [bytes(1, name.as_bytes()), bytes(2, &bytes(1, &tensor))].concat()
+}
+
+/// A model of one node: `op` of the inputs makes the output `y/out`; all are `float [N, 3]`, or
+/// with `rows` known.
+pub(crate) fn model(op: &str, inputs: &[&str], rows: Option<u64>) -> Vec<u8> {
+    let dims = [rows, Some(3)];
+    let mut node: Vec<Vec<u8>> = inputs.iter().map(|name| bytes(1, name.as_bytes())).collect();
+    node.extend([bytes(2, b"y/out"), bytes(3, b"the_node"), bytes(4, op.as_bytes())]);
+    let mut graph = vec![bytes(1, &node.concat()), bytes(2, b"g")];
+    graph.extend(inputs.iter().map(|name| bytes(11, &declared(name, &dims))));
+    graph.push(bytes(12, &declared("y/out", &dims)));
+    [number(1, 8), bytes(7, &graph.concat()), bytes(8, &number(2, 15))].concat()
+}

@@ -1,0 +1,179 @@
+//! Models in a flow: one process a device, killed while messages stream through it.
+
+use std::path::PathBuf;
+
+use dflow::{DType, Feed, FlowGraph, FlowNode, GraphInput, Restart, RestartPolicy, Tensor};
+use executor_core::error::Code;
+use npu::ops::{Op, add};
+use npu::params::{ParamReader, ParamWriter};
+use npu::program::{Place, Writer};
+use npu::shape::Shape;
+use npu::tensor::TensorInfo;
+use sys::pidfd::PidFd;
+use sys::signal::Signal;
+
+use crate::support::{Flow, watchdog};
+
+const VALUES: usize = 1024;
+
+/// A file that goes with its value.
+struct Om(PathBuf);
+
+impl Drop for Om {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A compiled model: adds `value` to each of its [`VALUES`] elements, so often that it takes a
+/// while.
+fn plus(name: &str, value: f32, rounds: usize) -> Om {
+    let mut params = ParamWriter::default();
+    params.u32(0);
+    params.size(0);
+    let params = params.into_bytes();
+    let op: Box<dyn Op> = (add::ENTRY.decode)(&mut ParamReader::new(&params)).unwrap();
+    let info = TensorInfo::new(npu::DataType::FLOAT, Shape::new(&[VALUES]).unwrap());
+    let constant = |value: f32| value.to_le_bytes().repeat(VALUES);
+    let mut writer = Writer::new();
+    let mut from = writer.tensor("x", &info, Place::Input(0));
+    let (value, zero) = (
+        writer.constant("value", &info, &constant(value)),
+        writer.constant("zero", &info, &constant(0.0)),
+    );
+    let y = writer.tensor("y", &info, Place::Output(0));
+    writer.input(from);
+    writer.output(y);
+    for round in 0..rounds {
+        let to = writer.tensor("t", &info, Place::Arena(round % 2 * 4 * VALUES));
+        writer.task("round", &*op, &[from, zero], to, (0, 0));
+        from = to;
+    }
+    writer.task("plus", &*op, &[from, value], y, (0, 0));
+    let om = writer.finish(8 * VALUES).unwrap();
+    let path = std::env::temp_dir().join(format!("it-{name}-{}.om", std::process::id()));
+    std::fs::write(&path, &om[..]).unwrap();
+    Om(path)
+}
+
+fn model(om: &Om, from: &str, restart: Restart) -> FlowNode {
+    FlowNode::model(&om.0).input("x", from).restart(restart)
+}
+
+/// `in → one → two → out`, both models on one device.
+fn graph(one: FlowNode, two: FlowNode) -> FlowGraph {
+    let shape = [i64::try_from(VALUES).unwrap()];
+    FlowGraph::new("models")
+        .input("in", GraphInput::new(DType::Float32, shape))
+        .node("one", one)
+        .node("two", two)
+        .output("out", "two.y")
+}
+
+fn feed(flow: &Flow, id: u64) {
+    #[allow(clippy::cast_precision_loss, reason = "ids are small")]
+    let bytes = (id as f32).to_le_bytes().repeat(VALUES);
+    let shape = vec![i64::try_from(VALUES).unwrap()];
+    let tensor = Tensor { dtype: DType::Float32, shape, bytes };
+    let fed = flow.session.feed(Feed::of(vec![tensor]), watchdog());
+    assert_eq!(fed.unwrap_or_else(|error| panic!("{error}")), id);
+}
+
+/// The next event: its id, and its first value or its code.
+fn next(flow: &Flow) -> (u64, Result<f32, u32>) {
+    let event = flow.event();
+    let outcome = match &event.outcome {
+        Ok(output) => {
+            let floats = output.bytes().as_chunks::<4>().0;
+            assert_eq!(floats.len(), VALUES);
+            assert!(floats.iter().all(|float| *float == floats[0]), "a torn result");
+            Ok(f32::from_le_bytes(floats[0]))
+        }
+        Err(failure) => Err(failure.code.0),
+    };
+    (event.trans_id, outcome)
+}
+
+fn pid(flow: &Flow, label: &str) -> u32 {
+    let nodes = flow.session.nodes();
+    nodes.iter().find(|node| node.label == label).map_or(0, |node| node.pid)
+}
+
+#[test]
+fn a_killed_device_answers_every_id_once_and_starts_again() {
+    const IDS: u64 = 400;
+    const OPEN: u64 = 16;
+    let restart = Restart { policy: RestartPolicy::OnFailure, max: 1_000, backoff_ms: 1 };
+    let (one, two) = (plus("kill-one", 1000.0, 200), plus("kill-two", 0.5, 200));
+    let first = model(&one, "in", restart.clone()).redeliver(5);
+    let flow = Flow::start(graph(first, model(&two, "one.y", restart)));
+    assert_eq!(pid(&flow, "one"), pid(&flow, "device:0"), "one process");
+    assert_eq!(pid(&flow, "one"), pid(&flow, "two"), "one process");
+    let mut seen = vec![false; usize::try_from(IDS).unwrap() + 1];
+    let (mut data, mut died, mut fed, mut kills) = (0, 0, 0, 0);
+    for done in 0..IDS {
+        while fed < IDS && fed < done + OPEN {
+            fed += 1;
+            feed(&flow, fed);
+        }
+        // While many are open; a process that is just starting is not there to be killed.
+        let device = pid(&flow, "device:0");
+        if done % 80 == 40 && device != 0 && PidFd::open(device).is_ok_and(|process| {
+            process.signal(Signal::KILL).is_ok()
+        }) {
+            kills += 1;
+        }
+        let (id, outcome) = next(&flow);
+        let slot = &mut seen[usize::try_from(id).unwrap()];
+        assert!(!std::mem::replace(slot, true), "id {id} ended twice");
+        match outcome {
+            #[allow(clippy::cast_precision_loss, reason = "ids are small")]
+            Ok(value) => {
+                assert_eq!(value, id as f32 + 1000.5);
+                data += 1;
+            }
+            Err(code) => {
+                assert_eq!(code, Code::EXECUTOR_DIED.0);
+                died += 1;
+            }
+        }
+    }
+    assert_eq!((data + died, seen.iter().filter(|seen| **seen).count() as u64), (IDS, IDS));
+    assert!(kills > 0 && died <= kills, "at most the set in `two` is lost: {died} of {kills}");
+    flow.wait_until(|session| session.counts().restarts >= kills);
+    flow.end();
+}
+
+#[test]
+fn a_device_that_is_not_started_again_ends_the_flow_with_its_models_named() {
+    let never = Restart { policy: RestartPolicy::Never, max: 0, backoff_ms: 1 };
+    let (one, two) = (plus("never-one", 1.0, 1), plus("never-two", 2.0, 1));
+    let flow = Flow::start(graph(model(&one, "in", never.clone()), model(&two, "one.y", never)));
+    feed(&flow, 1);
+    assert_eq!(next(&flow), (1, Ok(4.0)));
+    PidFd::open(pid(&flow, "device:0")).unwrap().signal(Signal::KILL).unwrap();
+    flow.wait_until(|session| session.ended().is_some());
+    let ended = flow.session.ended().unwrap();
+    assert_eq!(ended.code, Code::NODE_FAILED);
+    let named = "node `device:0` (models one, two) ended (SIGKILL)";
+    assert!(ended.reason.contains(named), "{}", ended.reason);
+    flow.end();
+}
+
+#[test]
+fn a_wrong_shape_is_a_code_on_its_id_and_the_loop_goes_on() {
+    let om = plus("shape", 1.0, 1);
+    let input = GraphInput::new(DType::Float32, [-1]).max_bytes(4 * VALUES as u64);
+    let graph = FlowGraph::new("shape")
+        .input("in", input)
+        .node("one", model(&om, "in", Restart::default()))
+        .output("out", "one.0");
+    let flow = Flow::start(graph);
+    let tensor = Tensor { dtype: DType::Float32, shape: vec![3], bytes: vec![0; 12] };
+    flow.session.feed(Feed::of(vec![tensor]), watchdog()).unwrap();
+    feed(&flow, 2);
+    let (id, outcome) = next(&flow);
+    assert!(id == 1 && outcome.is_err(), "{outcome:?}");
+    assert_eq!(next(&flow), (2, Ok(3.0)));
+    flow.end();
+}
