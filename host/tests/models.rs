@@ -71,7 +71,10 @@ fn ports_are_the_models_by_name_or_number() {
         let sum = &plan.executors[0];
         let names: Vec<_> = sum.inputs.iter().map(|port| (&*port.name, &*port.source)).collect();
         assert_eq!(names, [("p", "a"), ("q", "b")]);
-        assert_eq!((sum.outputs[0].dtype, &sum.outputs[0].shape.0[..]), (DType::Float32, &[2, 3][..]));
+        assert_eq!(
+            (sum.outputs[0].dtype, &sum.outputs[0].shape.0[..]),
+            (DType::Float32, &[2, 3][..])
+        );
         assert_eq!(sum.outputs[0].max_bytes, 24);
     }
 }
@@ -85,8 +88,14 @@ fn all_models_of_a_device_share_one_process() {
         .node("third", add("twins.0", "twins.0").device(3));
     let plan = plan(graph);
     let all: Vec<_> = plan.executors.iter().map(|one| (one.slot, one.label.as_str())).collect();
-    let expected =
-        [(1, "sum"), (2, "twins@0"), (3, "twins@1"), (4, "third"), (5, "device:0"), (6, "device:3")];
+    let expected = [
+        (1, "sum"),
+        (2, "twins@0"),
+        (3, "twins@1"),
+        (4, "third"),
+        (5, "device:0"),
+        (6, "device:3"),
+    ];
     assert_eq!(all, expected);
     assert_eq!(plan.executors[4].work.models(), [1, 2, 3]);
     assert_eq!(plan.executors[5].work.models(), [4]);
@@ -133,10 +142,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
             both(&known).output("y/out", NodeOutput::new(DType::Int8, [2, 3])),
             &["output `y/out`", "int8", "float32, the model's"],
         ),
-        (
-            both(&known).tensor_desc("p", DType::Float32, [3, 3]),
-            &["input `p`", "3"],
-        ),
+        (both(&known).tensor_desc("p", DType::Float32, [3, 3]), &["input `p`", "3"]),
         (
             both(&known).tensor_desc("p", DType::Int32, [2, 3]),
             &["`inputs_tensor_desc` p", "int32", "float32, the model's"],

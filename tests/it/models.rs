@@ -118,9 +118,10 @@ fn a_killed_device_answers_every_id_once_and_starts_again() {
         }
         // While many are open; a process that is just starting is not there to be killed.
         let device = pid(&flow, "device:0");
-        if done % 80 == 40 && device != 0 && PidFd::open(device).is_ok_and(|process| {
-            process.signal(Signal::KILL).is_ok()
-        }) {
+        if done % 80 == 40
+            && device != 0
+            && PidFd::open(device).is_ok_and(|process| process.signal(Signal::KILL).is_ok())
+        {
             kills += 1;
         }
         let (id, outcome) = next(&flow);

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::wheels::quiet;
 use crate::context::Context;
 use crate::setup;
+use crate::wheels::quiet;
 
 /// `cargo xtask cpp`.
 pub(crate) fn run(context: &Context) -> Result<(), String> {

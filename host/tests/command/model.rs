@@ -57,7 +57,8 @@ fn inspect_shows_a_model_and_a_compiled_one() {
     assert_eq!(exit, 0, "{err}");
     let (exit, of_program, err) = run(&folder, &["inspect", &folder.path("m.om")]);
     assert_eq!((exit, err.as_str()), (0, ""));
-    for word in ["input 0  p: float32 [2, 3]", "output 0  y/out: float32 [2, 3]", "Add", "the_node"] {
+    for word in ["input 0  p: float32 [2, 3]", "output 0  y/out: float32 [2, 3]", "Add", "the_node"]
+    {
         assert!(of_model.contains(word) && of_program.contains(word), "{word}\n{of_model}");
     }
     let body = |text: &str| text.split_once(": ").map(|(_, rest)| rest.to_owned());
