@@ -5,8 +5,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::context::Context;
-use crate::demo;
 use crate::process::{self, Line};
+use crate::{cpp, demo};
 
 /// A figure: a program, what must be built before it, what its object must at least contain.
 struct Figure {
@@ -27,6 +27,8 @@ enum Build {
     /// The library of the test functions.
     Functions,
     Rivals,
+    /// What functions in C++ are built with.
+    Cpp,
     /// The examples, with the models, pages and oracle that they are compared by. The figure's
     /// program is one of them.
     Examples,
@@ -37,7 +39,7 @@ const FIGURES: &[Figure] = &[
         name: "alloc",
         package: "benches",
         program: "figure-alloc",
-        needs: &[Build::Executors, Build::Functions],
+        needs: &[Build::Executors, Build::Cpp, Build::Functions],
         keys: &[
             "messages",
             "npu_executor",
@@ -171,6 +173,7 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
                 let args = ["build", "--profile", "udf", "-p", "faultfuncs"];
                 process::run_plain(&mut context.cargo("", &args))?;
             }
+            Build::Cpp => cpp::install(context)?.iter().for_each(|line| eprintln!("{line}")),
             Build::Rivals => {
                 process::run_plain(&mut context.cargo("benches/rivals", &["build", "--release"]))?;
             }
