@@ -82,10 +82,11 @@ fn ports_are_the_models_by_name_or_number() {
 #[test]
 fn all_models_of_a_device_share_one_process() {
     let model = Model::new("share", &onnx::model("Add", &["p", "q"], Some(2)));
+    let single = Model::new("single", &onnx::model("HardSwish", &["p"], Some(2)));
     let add = |p: &str, q: &str| model.node().input("p", p).input("q", q);
     let graph = graph(add("a", "b"), "third.0")
         .node("twins", add("sum.0", "a").instances(2))
-        .node("third", add("twins.0", "twins.0").device(3));
+        .node("third", single.node().input("p", "twins.0").device(3));
     let plan = plan(graph);
     let all: Vec<_> = plan.executors.iter().map(|one| (one.slot, one.label.as_str())).collect();
     let expected = [
