@@ -176,8 +176,8 @@ fn a_neighbour_that_does_not_fit_is_named_with_both_ends() {
 fn a_graph_file_says_the_same() {
     let model = Model::new("file", &onnx::model("Add", &["p", "q"], None));
     let text = format!(
-        "name: f\ninputs:\n  a: {{dtype: float32, shape: [2, 3]}}\nnodes:\n  sum:\n    model: {}\n    \
-         inputs_tensor_desc:\n      - {{dtype: float32, shape: [2, 3]}}\n      \
+        "name: f\ninputs:\n  a: {{dtype: float32, shape: [2, 3]}}\nnodes:\n  sum:\n    \
+         model: {}\n    inputs_tensor_desc:\n      - {{dtype: float32, shape: [2, 3]}}\n      \
          - {{name: q, dtype: float32, shape: [2, 3]}}\n    device: 1\n    inputs: [a, a]\n\
          outputs:\n  out: sum.0\n",
         model.0.display()

@@ -34,6 +34,9 @@ const DELIBERATE: u64 = 200;
 /// Payload.
 const BYTES: usize = 256;
 
+/// Floats of a payload.
+const FLOATS: i64 = 64;
+
 /// Makes an executor allocate once after `seal`.
 const SWITCH: &str = "DFLOW_ALLOCATE_ONCE";
 
@@ -139,7 +142,7 @@ impl Drop for Program {
 }
 
 fn models(program: &Program) -> FlowGraph {
-    let shape = vec![(BYTES / 4) as i64];
+    let shape = vec![FLOATS];
     let project = concat!(env!("CARGO_MANIFEST_DIR"), "/../flow-func/cpp/samples/arith");
     let identity = FlowNode::udf(CPP.1, "identity")
         .project(project)
@@ -154,7 +157,7 @@ fn models(program: &Program) -> FlowGraph {
 }
 
 fn floats(_id: u64, bytes: usize) -> Tensor {
-    Tensor { dtype: DType::Float32, shape: vec![(bytes / 4) as i64], bytes: vec![0; bytes] }
+    Tensor { dtype: DType::Float32, shape: vec![FLOATS], bytes: vec![0; bytes] }
 }
 
 fn run(

@@ -21,8 +21,8 @@ pub struct Run {
     pub took: Duration,
 }
 
-/// Reads and checks the graph at `path`, with room for the largest of `pages`; libraries that lie in
-/// `DFLOW_UDF_DIR` or beside this program are taken from there.
+/// Reads and checks the graph at `path`, with room for the largest of `pages`; libraries that lie
+/// in `DFLOW_UDF_DIR` or beside this program are taken from there.
 ///
 /// # Errors
 /// What is wrong with the graph file, or a missing library.

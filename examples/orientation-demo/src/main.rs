@@ -1,5 +1,5 @@
-//! `orientation-demo`: pages in four rotations through a flow that tells which way up they are, each
-//! answer beside the Python package's. The last line is the JSON object of the figure.
+//! `orientation-demo`: pages in four rotations through a flow that tells which way up they are,
+//! each answer beside the Python package's. The last line is the JSON object of the figure.
 
 use clap::Parser;
 use orientation_demo::oracle::Oracle;

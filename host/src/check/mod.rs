@@ -1,9 +1,9 @@
 //! Checks of a flow graph: everything that can be known before a process is forked.
 //!
-//! In order, each part only when the former found nothing: models (`models`), values and names (`values`), where the
-//! graph is to run here its libraries and cores (`machine`), connections (`links`), then cycles and
-//! dead ends (`topology`), types at both ends of every edge (`types`) and the order in which
-//! branches meet again (`order`). Function names and port counts inside a library are the
+//! In order, each part only when the former found nothing: models, whose inputs and outputs become
+//! ports (`models`), values and names (`values`), where the graph is to run here its libraries and
+//! cores (`machine`), connections (`links`), then cycles and dead ends (`topology`), types at both
+//! ends of every edge (`types`) and the order in which branches meet again (`order`). Function names and port counts inside a library are the
 //! deployer's to check: it asks the library.
 
 mod links;

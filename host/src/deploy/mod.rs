@@ -2,7 +2,7 @@
 //!
 //! | step | what | on failure |
 //! |---|---|---|
-//! | 0 | libraries of nodes with `project` ([`crate::build`]), programs of models | nothing was started |
+//! | 0 | libraries of projects ([`crate::build`]), programs of models | nothing was started |
 //! | 1 | memory group and its queues ([`group`]) | nothing was started |
 //! | 2 | load messages, logs, the supervisor's plan ([`files`], [`launch`]) | nothing was started |
 //! | 3 | watcher → supervisor → executors | the watcher ends everything |

@@ -1,4 +1,5 @@
-//! The flow graph: graph inputs, nodes that run user functions or models, graph outputs, session settings.
+//! The flow graph: graph inputs, nodes that run user functions or models, graph outputs, session
+//! settings.
 //!
 //! Plain data with a builder on top, and the serde model of the graph file at the same time
 //! (`graph_file`). Nothing is checked while building; [`FlowGraph::check`] looks at all of it and

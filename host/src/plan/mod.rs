@@ -2,8 +2,9 @@
 //!
 //! Pure data, made from a [`CheckedFlow`](crate::CheckedFlow) without touching the machine, so it
 //! can be printed, compared and stored. Slot 0 is the host (the session), slots 1… are the
-//! instances of the nodes in graph order, then the devices that run the models. The arithmetic behind every number is kept as [`Term`]s
-//! and printed by `dflow plan` ([`DeployPlan`]'s `Display`); `budget` says where it comes from.
+//! instances of the nodes in graph order, then the devices that run the models. The arithmetic
+//! behind every number is kept as [`Term`]s and printed by `dflow plan` ([`DeployPlan`]'s
+//! `Display`); `budget` says where it comes from.
 
 mod budget;
 mod build;
