@@ -3,8 +3,8 @@
 //! In order, each part only when the former found nothing: models, whose inputs and outputs become
 //! ports (`models`), values and names (`values`), where the graph is to run here its libraries and
 //! cores (`machine`), connections (`links`), then cycles and dead ends (`topology`), types at both
-//! ends of every edge (`types`) and the order in which branches meet again (`order`). Function names and port counts inside a library are the
-//! deployer's to check: it asks the library.
+//! ends of every edge (`types`) and the order in which branches meet again (`order`). Function
+//! names and port counts inside a library are the deployer's to check: it asks the library.
 
 mod links;
 pub(crate) mod machine;
