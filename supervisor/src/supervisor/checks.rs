@@ -1,5 +1,8 @@
 //! What the loop looks at by itself: nodes that start, functions and locks that stand still, logs.
 
+use executor_core::abi::control::WAITERS;
+use executor_core::owner::WaiterId;
+use executor_core::primitive::Ordering;
 use executor_rt::waiter::{LOOK_MS, nudge_all};
 use sys::clock::MonoTime;
 
@@ -49,8 +52,12 @@ impl Supervisor<'_> {
             let Some(live) = node.live_mut().filter(|live| limit_ms != 0 && live.ready) else {
                 continue;
             };
+            let stopped = live.stopped;
             let stalled = slots.zip(&mut live.watches).find_map(|(slot, watch)| {
-                let ms = watch.stalled_ms(self.memory.private(slot)?.ctl, now)?;
+                let waiter = self.memory.waiter(WaiterId(slot * WAITERS));
+                let parked = waiter.is_some_and(|w| w.parked.load(Ordering::Acquire) != 0);
+                let asleep = parked && !stopped;
+                let ms = watch.stalled_ms(self.memory.private(slot)?.ctl, asleep, now)?;
                 (ms >= limit_ms).then_some((slot, ms))
             });
             if let Some((slot, ms)) = stalled {
