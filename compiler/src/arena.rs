@@ -96,7 +96,7 @@ mod tests {
             items in prop::collection::vec((0usize..500, 0usize..20, 0usize..6), 0..40),
         ) {
             let items: Vec<Item> =
-                items.iter().map(|(bytes, first, more)| item(*bytes, *first, first + more)).collect();
+                items.iter().map(|(size, from, more)| item(*size, *from, from + more)).collect();
             let (offsets, size) = place(&items);
             let mut peak = 0;
             for step in 0..26 {

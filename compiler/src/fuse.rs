@@ -1,7 +1,7 @@
 //! Fusion into a Conv: what follows it and is known in advance becomes part of it.
 //!
-//! * A factor and an offset for each feature map (BatchNormalization, Mul and Add with a constant of
-//!   such a shape) go into weights and bias.
+//! * A factor and an offset for each feature map (BatchNormalization, Mul and Add with a constant
+//!   of such a shape) go into weights and bias.
 //! * A function of one element goes into the Conv's parameters.
 //!
 //! Only if nobody else reads what lies between.

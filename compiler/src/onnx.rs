@@ -1,5 +1,5 @@
-//! The parts of `onnx.proto` that are read, by hand: no protoc is needed to build. Field numbers are
-//! the format; fields that are not here are skipped.
+//! The parts of `onnx.proto` that are read, by hand: no protoc is needed to build. Field numbers
+//! are the format; fields that are not here are skipped.
 //!
 //! Byte fields are slices of the input, so weights are not copied.
 

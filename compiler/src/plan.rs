@@ -1,8 +1,8 @@
 //! The plan: where every tensor lies, and writing it down as a program.
 //!
-//! A node whose result has the bytes of its input (Reshape) becomes no task: both tensors lie at the
-//! same place. Inputs and outputs lie in the caller's memory, constants in the weights, everything
-//! else in the arena while it is needed.
+//! A node whose result has the bytes of its input (Reshape) becomes no task: both tensors lie at
+//! the same place. Inputs and outputs lie in the caller's memory, constants in the weights,
+//! everything else in the arena while it is needed.
 
 use std::collections::BTreeMap;
 

@@ -5,8 +5,8 @@
 //! caller's memory. Nothing is allocated; one model can run on several threads at once, each with
 //! an arena of its own.
 //!
-//! Cost beside the kernels: per task a split of the arena and a call; per input a comparison of type
-//! and shape.
+//! Cost beside the kernels: per task a split of the arena and a call; per input a comparison of
+//! type and shape.
 
 use std::fmt;
 use std::ops::Range;

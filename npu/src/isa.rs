@@ -2,12 +2,12 @@
 //! AVX2, chosen when it runs.
 //!
 //! A routine has no instructions of its own kind in it and the wide form fuses nothing (no FMA), so
-//! both forms compute the same bits; only the tile sizes, which a routine takes from `WIDE`, and the
-//! registers differ.
+//! both forms compute the same bits; only the tile sizes, which a routine takes from `WIDE`, and
+//! the registers differ.
 #![allow(unsafe_code, reason = "a function compiled for AVX2 is called after AVX2 was found")]
 
-/// A kernel's inner part. `run` and everything it calls in a loop is `#[inline(always)]`, so that it
-/// is compiled for the instructions of its caller.
+/// A kernel's inner part. `run` and everything it calls in a loop is `#[inline(always)]`, so that
+/// it is compiled for the instructions of its caller.
 pub(crate) trait Routine {
     /// Runs; `WIDE` says that vectors have 256 bits.
     fn run<const WIDE: bool>(self);

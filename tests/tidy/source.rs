@@ -19,6 +19,8 @@ const UNSAFE_FILES: &[&str] = &[
     "executor-rt/src/interpose*",
     "executor-rt/src/payload.rs",
     "executor-rt/tests/",
+    "npu/src/cast.rs",
+    "npu/src/isa.rs",
     "udf-executor/src/call.rs",
     "udf-executor/src/api.rs",
     "udf-executor/src/view.rs",

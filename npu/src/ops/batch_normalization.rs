@@ -95,7 +95,8 @@ impl Op for BatchNormalization {
         let own = inputs[1].shape;
         let same = inputs[2..].iter().all(|input| input.shape == own);
         if !same || (Some(own) != per_map(&shape) && Some(own) != per_element(&shape)) {
-            let what = format!("scale, bias, mean, variance are not all one value a map of {shape}");
+            let what =
+                format!("scale, bias, mean, variance are not all one value a map of {shape}");
             return Err(OpError::shape(what));
         }
         Ok(inputs[0])

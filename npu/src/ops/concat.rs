@@ -66,7 +66,8 @@ impl Op for Concat {
                 });
             if !same || self.axis >= dims.len() {
                 let (found, axis) = (input.shape, self.axis);
-                let what = format!("input {index} is {found}; expected {first} but for axis {axis}");
+                let what =
+                    format!("input {index} is {found}; expected {first} but for axis {axis}");
                 return Err(OpError::shape(what));
             }
             sum = sum.saturating_add(dims[self.axis]);

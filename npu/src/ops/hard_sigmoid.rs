@@ -90,6 +90,7 @@ mod tests {
         let endless = endless.input(float(&[1], &[0.0]));
         assert!(endless.refused().contains("attribute `alpha`: inf; supported: a finite float"));
         let strange = Case::new(&ENTRY, 6).float("gamma", 1.0).input(float(&[1], &[0.0]));
-        assert!(strange.refused().contains("`gamma`: no attribute of this op; supported: alpha, b"));
+        let refused = strange.refused();
+        assert!(refused.contains("`gamma`: no attribute of this op; supported: alpha, b"));
     }
 }

@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn shapes_that_do_not_fit_are_refused() {
-        let case = Case::new(&ENTRY, 15).input(float(&[2], &[1.0; 2])).input(float(&[3], &[1.0; 3]));
+        let case = Case::new(&ENTRY, 15).input(float(&[2], &[1.0; 2]));
+        let case = case.input(float(&[3], &[1.0; 3]));
         assert!(case.refused().contains("[2] and [3] do not broadcast"));
     }
 }

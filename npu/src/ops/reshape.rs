@@ -1,8 +1,8 @@
 //! Reshape: the same elements under other dims.
 //!
-//! The shape is an attribute (opset 4 and before) or an input whose value is known when the model is
-//! compiled; a program holds the resolved dims. 0 keeps a dim (unless `allowzero`), -1 takes what
-//! is left.
+//! The shape is an attribute (opset 4 and before) or an input whose value is known when the model
+//! is compiled; a program holds the resolved dims. 0 keeps a dim (unless `allowzero`), -1 takes
+//! what is left.
 
 use std::any::Any;
 
@@ -112,7 +112,8 @@ impl Op for Reshape {
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         let from = inputs[0].shape;
         if from.elements() != self.shape.elements() {
-            return Err(OpError::shape(format!("{from} does not have the elements of {}", self.shape)));
+            let what = format!("{from} does not have the elements of {}", self.shape);
+            return Err(OpError::shape(what));
         }
         Ok(TensorInfo::new(inputs[0].dtype, self.shape))
     }
@@ -186,7 +187,8 @@ mod tests {
             (&[1; 9], "at most 8 dims"),
             (&[i64::MAX, i64::MAX], "more than"),
         ] {
-            assert!(to(14, shape).refused().contains(why), "{shape:?}: {}", to(14, shape).refused());
+            let refused = to(14, shape).refused();
+            assert!(refused.contains(why), "{shape:?}: {refused}");
         }
         let unknown = to(14, &[6]).data().refused();
         assert!(unknown.contains("input 1 `shape` is computed from data"), "{unknown}");

@@ -1,8 +1,8 @@
 //! Slice: a part of a tensor along each axis, with steps, also backwards.
 //!
-//! Starts, ends, axes and steps are attributes (opset 9 and before) or inputs whose values are known
-//! when the model is compiled; a program holds, for each dim, the first index, the step and the
-//! length that they mean.
+//! Starts, ends, axes and steps are attributes (opset 9 and before) or inputs whose values are
+//! known when the model is compiled; a program holds, for each dim, the first index, the step and
+//! the length that they mean.
 
 use std::any::Any;
 

@@ -161,7 +161,13 @@ impl<'a> Scratch<'a> {
     }
 
     /// Lays out the maps of one image and group.
-    pub(super) fn fill(&mut self, conv: &Conv, geometry: &Geometry, layout: &Layout, input: &[f32]) {
+    pub(super) fn fill(
+        &mut self,
+        conv: &Conv,
+        geometry: &Geometry,
+        layout: &Layout,
+        input: &[f32],
+    ) {
         let (phases, slack) = self.floats.split_at_mut(self.floats.len().saturating_sub(SLACK));
         layout.fill(conv, geometry, input, phases);
         slack.fill(0.0);

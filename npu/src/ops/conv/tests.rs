@@ -228,7 +228,10 @@ fn attributes_that_are_refused() {
             refused(|case| case.text("auto_pad", "VALID").ints("pads", &[1; 4])),
             "`pads`: given beside `auto_pad` = VALID",
         ),
-        (refused(|case| case.ints("dilations", &[2, 1])), "does not fit into [1, 4, 3, 3] at dim 0"),
+        (
+            refused(|case| case.ints("dilations", &[2, 1])),
+            "does not fit into [1, 4, 3, 3] at dim 0",
+        ),
     ] {
         assert!(found.contains(expected), "{found}; expected {expected}");
     }
