@@ -22,6 +22,9 @@ use crate::tensor::Fault;
 /// Most columns of a tile: as many may be read behind the last phase.
 const SLACK: usize = 32;
 
+/// Bytes of a line's place in scratch memory, on every machine.
+const LINE_SIZE: usize = 8;
+
 /// Maps of a tile.
 const MAPS: usize = 4;
 
@@ -61,7 +64,7 @@ impl Layout {
     pub(super) fn scratch_bytes(&self, geometry: &Geometry) -> usize {
         let floats = || self.map_size()?.checked_mul(geometry.in_maps)?.checked_add(SLACK);
         let bytes = || {
-            let lines = geometry.lines().checked_mul(size_of::<usize>())?;
+            let lines = geometry.lines().checked_mul(LINE_SIZE)?;
             align_up(lines).checked_add(floats()?.checked_mul(size_of::<f32>())?)
         };
         bytes().unwrap_or(usize::MAX)
@@ -153,9 +156,11 @@ impl<'a> Scratch<'a> {
         layout: &Layout,
         bytes: &'a mut [u8],
     ) -> Result<Self, Fault> {
-        let size = geometry.lines() * size_of::<usize>();
-        let (lines, floats) = bytes.split_at_mut_checked(align_up(size)).ok_or(Fault::Memory)?;
-        let lines: &mut [usize] = cast::elements_mut(&mut lines[..size]).ok_or(Fault::Memory)?;
+        let count = geometry.lines();
+        let size = align_up(count * LINE_SIZE);
+        let (lines, floats) = bytes.split_at_mut_checked(size).ok_or(Fault::Memory)?;
+        let lines = cast::elements_mut(lines).ok_or(Fault::Memory)?;
+        let lines: &mut [usize] = &mut lines[..count];
         layout.lines(conv, geometry, lines);
         Ok(Self { lines, floats: cast::elements_mut(floats).ok_or(Fault::Memory)? })
     }
