@@ -188,7 +188,8 @@ fn a_graph_file_says_the_same() {
     assert_eq!(again.nodes, graph.nodes);
     let plan = plan(graph);
     assert_eq!((plan.executors.len(), plan.executors[1].label.as_str()), (2, "device:1"));
-    let function = text.replace("model:", "library:").replace("    device: 1", "    function: f");
+    let keys = "    function: f\n    outputs: {o: {dtype: int8, shape: [1]}}";
+    let function = text.replace("model:", "library:").replace("    device: 1", keys);
     let error = graph_file::from_yaml(&function, "f.yaml").unwrap().check().unwrap_err();
     assert!(words(&error).contains("only models have it"), "{error}");
 }

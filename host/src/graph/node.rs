@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::named::named_or_indexed;
 use super::{AttrValue, DType, Named, NodeInput, NodeOutput, Shape, TensorDesc, is_default};
@@ -54,17 +54,17 @@ pub enum WritableInputs {
 
 /// A user function or a model, its ports and how it is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub struct FlowNode {
     /// Library file, relative to the graph file's folder (or the working directory without one).
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default = "absent_path", skip_serializing_if = "is_default")]
     pub library: PathBuf,
     /// Folder of a C++ project (with a CMakeLists.txt, relative to the graph file's folder) that
     /// is built into `library`, which is then a file name `lib….so`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
     /// Name of the function in the library.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default = "absent_text", skip_serializing_if = "is_default")]
     pub function: String,
     /// Model instead of a function: an ONNX file, which is compiled, or a compiled one (OM);
     /// relative to the graph file's folder.
@@ -82,7 +82,7 @@ pub struct FlowNode {
     pub inputs: Named<NodeInput>,
     /// Output ports in the order the function sets them. A model knows its own: what is said here
     /// is compared with them.
-    #[serde(default)]
+    #[serde(default = "absent_outputs")]
     pub outputs: Named<NodeOutput>,
     /// Processes; the message with trans_id goes to instance trans_id mod N. Default 1, at most 32.
     #[serde(default = "one")]
@@ -278,6 +278,55 @@ impl FlowNode {
     pub fn cpu(mut self, cores: impl Into<Vec<u32>>) -> Self {
         self.cpu = cores.into();
         self
+    }
+}
+
+/// What stands, while a node is read, for a key that is not there: no file can say it.
+const ABSENT: &str = "\0absent";
+
+fn absent_path() -> PathBuf {
+    PathBuf::from(ABSENT)
+}
+
+fn absent_text() -> String {
+    ABSENT.to_owned()
+}
+
+fn absent_outputs() -> Named<NodeOutput> {
+    let mut outputs = Named::default();
+    outputs.push(ABSENT, NodeOutput::new(DType::Uint8, []));
+    outputs
+}
+
+impl Serialize for FlowNode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+/// A function needs three keys that a model does without.
+impl<'de> Deserialize<'de> for FlowNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut node = Self::deserialize(deserializer)?;
+        let missing =
+            |key| if node.model.is_none() { Err(D::Error::missing_field(key)) } else { Ok(()) };
+        let (library, function) = (node.library == absent_path(), node.function == ABSENT);
+        let outputs = node.outputs.get(ABSENT).is_some();
+        for (key, absent) in [("library", library), ("function", function), ("outputs", outputs)] {
+            if absent {
+                missing(key)?;
+            }
+        }
+        if library {
+            node.library = PathBuf::new();
+        }
+        if function {
+            node.function = String::new();
+        }
+        if outputs {
+            node.outputs = Named::default();
+        }
+        Ok(node)
     }
 }
 
