@@ -20,6 +20,8 @@ mod fuse;
 mod import;
 mod onnx;
 mod plan;
+#[cfg(test)]
+mod testing;
 mod tidy;
 mod typed;
 

@@ -10,8 +10,6 @@ use prost::Message;
 pub(crate) struct ModelProto {
     #[prost(int64, optional, tag = "1")]
     pub(crate) ir_version: Option<i64>,
-    #[prost(string, optional, tag = "2")]
-    pub(crate) producer_name: Option<String>,
     #[prost(message, optional, tag = "7")]
     pub(crate) graph: Option<GraphProto>,
     #[prost(message, repeated, tag = "8")]

@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 fn info(dims: &[usize]) -> TensorInfo {
-    TensorInfo::new(DataType::FLOAT, Shape::new(dims).unwrap())
+    TensorInfo::new(DataType::FLOAT, Shape::new(dims).expect("a shape"))
 }
 
 #[test]

@@ -172,15 +172,15 @@ impl Walk {
     fn step(&self, index: &mut [usize; RANK_MAX], at: &mut [usize; 2]) {
         for dim in (0..self.rank - 1).rev() {
             index[dim] += 1;
-            for operand in 0..2 {
-                at[operand] += self.strides[operand][dim];
+            for (at, strides) in at.iter_mut().zip(&self.strides) {
+                *at += strides[dim];
             }
             if index[dim] < self.dims[dim] {
                 return;
             }
             index[dim] = 0;
-            for operand in 0..2 {
-                at[operand] -= self.strides[operand][dim] * self.dims[dim];
+            for (at, strides) in at.iter_mut().zip(&self.strides) {
+                *at -= strides[dim] * self.dims[dim];
             }
         }
     }

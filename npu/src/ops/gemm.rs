@@ -3,6 +3,7 @@
 //! A tile of the result stays in registers while the depth is walked, so each value of the right
 //! matrix is read once for several rows. Neither side is packed: rows of the left one are read
 //! along, a tile of the right one stays in the first-level cache while the rows pass.
+#![allow(clippy::needless_range_loop, reason = "a tile is walked by row, depth and column")]
 
 use crate::isa::Routine;
 use crate::ops::Activation;

@@ -10,6 +10,7 @@
 //!  phase (z, y, x):   EY rows of EX, EZ times; column = (z * EY + y) * EX + x of the result
 //!  results:           OY rows of OX of them; the columns in between are computed and dropped
 //! ```
+#![allow(clippy::needless_range_loop, reason = "a tile is walked by map, depth and column")]
 
 use super::{Conv, DIMS, Geometry};
 use crate::aligned::align_up;

@@ -1,4 +1,5 @@
 //! Tests of Conv: against its definition, element by element, and what is refused.
+#![allow(clippy::needless_range_loop, reason = "the reference is written by index")]
 
 use super::*;
 use crate::ops::testing::{Case, Value, assert_close, float, ints, noise};

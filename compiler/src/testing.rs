@@ -1,0 +1,188 @@
+//! Models in tests: built by hand, written as a file would be.
+
+use bytes::Bytes;
+use npu::aligned::AlignedBytes;
+use npu::engine::{Input, Model};
+use npu::ops::AttributeValue;
+use npu::tensor::TensorInfo;
+use prost::Message;
+
+use crate::onnx;
+use crate::{CompileError, Compiled, Options, compile};
+
+/// Types of ONNX.
+pub(crate) const FLOAT: i32 = 1;
+pub(crate) const INT64: i32 = 7;
+
+/// A dim that is known, named, or open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum D {
+    N(i64),
+    P(&'static str),
+    Open,
+}
+
+/// A model that is put together.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft(pub(crate) onnx::ModelProto);
+
+fn value_info(name: &str, dtype: i32, dims: Option<&[D]>) -> onnx::ValueInfoProto {
+    let dim = |dim: &D| match dim {
+        D::N(value) => onnx::DimensionProto { dim_value: Some(*value), dim_param: None },
+        D::P(name) => onnx::DimensionProto { dim_value: None, dim_param: Some((*name).to_owned()) },
+        D::Open => onnx::DimensionProto::default(),
+    };
+    let shape = dims.map(|dims| onnx::TensorShapeProto { dim: dims.iter().map(dim).collect() });
+    let tensor_type = Some(onnx::TensorTypeProto { elem_type: Some(dtype), shape });
+    let kind = Some(onnx::TypeProto { tensor_type });
+    onnx::ValueInfoProto { name: Some(name.to_owned()), kind }
+}
+
+/// An attribute as a file has it.
+fn attribute((name, value): &(&str, AttributeValue)) -> onnx::AttributeProto {
+    let mut own =
+        onnx::AttributeProto { name: Some((*name).to_owned()), ..onnx::AttributeProto::default() };
+    let kind = match value.clone() {
+        AttributeValue::Float(value) => {
+            own.f = Some(value);
+            1
+        }
+        AttributeValue::Int(value) => {
+            own.i = Some(value);
+            2
+        }
+        AttributeValue::Text(value) => {
+            own.s = Some(value.into());
+            3
+        }
+        AttributeValue::Ints(value) => {
+            own.ints = value;
+            7
+        }
+        _ => 4,
+    };
+    own.kind = Some(kind);
+    own
+}
+
+impl Draft {
+    pub(crate) fn new(opset: i64) -> Self {
+        let import = onnx::OperatorSetIdProto { domain: None, version: Some(opset) };
+        Self(onnx::ModelProto {
+            ir_version: Some(8),
+            graph: Some(onnx::GraphProto::default()),
+            opset_import: vec![import],
+        })
+    }
+
+    pub(crate) fn graph(&mut self) -> &mut onnx::GraphProto {
+        self.0.graph.get_or_insert_default()
+    }
+
+    pub(crate) fn input(mut self, name: &str, dtype: i32, dims: &[D]) -> Self {
+        self.graph().input.push(value_info(name, dtype, Some(dims)));
+        self
+    }
+
+    pub(crate) fn output(mut self, name: &str, dtype: i32, dims: Option<&[D]>) -> Self {
+        self.graph().output.push(value_info(name, dtype, dims));
+        self
+    }
+
+    pub(crate) fn floats(mut self, name: &str, dims: &[i64], values: &[f32]) -> Self {
+        let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.graph().initializer.push(onnx::TensorProto {
+            dims: dims.to_vec(),
+            data_type: Some(FLOAT),
+            name: Some(name.to_owned()),
+            raw_data: Some(raw.into()),
+            ..onnx::TensorProto::default()
+        });
+        self
+    }
+
+    pub(crate) fn int64s(mut self, name: &str, dims: &[i64], values: &[i64]) -> Self {
+        self.graph().initializer.push(onnx::TensorProto {
+            dims: dims.to_vec(),
+            data_type: Some(INT64),
+            name: Some(name.to_owned()),
+            int64_data: values.to_vec(),
+            ..onnx::TensorProto::default()
+        });
+        self
+    }
+
+    /// A node called after its op and its output.
+    pub(crate) fn node(self, op: &str, inputs: &[&str], output: &str) -> Self {
+        self.node_with(op, inputs, output, &[])
+    }
+
+    pub(crate) fn node_with(
+        mut self,
+        op: &str,
+        inputs: &[&str],
+        output: &str,
+        attributes: &[(&str, AttributeValue)],
+    ) -> Self {
+        self.graph().node.push(onnx::NodeProto {
+            input: inputs.iter().map(|name| (*name).to_owned()).collect(),
+            output: vec![output.to_owned()],
+            name: Some(format!("{op}.{output}")),
+            op_type: Some(op.to_owned()),
+            attribute: attributes.iter().map(attribute).collect(),
+            domain: None,
+        });
+        self
+    }
+
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.0.encode_to_vec().into()
+    }
+
+    pub(crate) fn compile(&self, shapes: &[(&str, &[usize])]) -> Result<Compiled, CompileError> {
+        let shapes = shapes.iter().map(|(name, dims)| ((*name).to_owned(), dims.to_vec()));
+        compile(self.bytes(), &Options { input_shapes: shapes.collect() })
+    }
+
+    pub(crate) fn refused(&self, shapes: &[(&str, &[usize])]) -> String {
+        self.compile(shapes).map(|_| ()).expect_err("the model is refused").to_string()
+    }
+
+    /// Names of the ops of the tasks.
+    pub(crate) fn tasks(&self) -> Vec<String> {
+        let compiled = self.compile(&[]).unwrap();
+        compiled.report.tasks.into_iter().map(|task| task.op).collect()
+    }
+}
+
+/// Runs a compiled model on floats; all outputs as floats.
+pub(crate) fn run(compiled: &Compiled, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
+    let model = Model::load(compiled.om.clone()).unwrap();
+    let values: Vec<AlignedBytes> = inputs
+        .iter()
+        .map(|values| {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            AlignedBytes::copy_of(&bytes)
+        })
+        .collect();
+    let bind = |(info, bytes): (&TensorInfo, _)| Input { info: *info, bytes };
+    let bound: Vec<Input<'_>> =
+        model.inputs().zip(values.iter().map(|value| &value[..])).map(bind).collect();
+    let infos: Vec<TensorInfo> = model.outputs().copied().collect();
+    let mut outputs: Vec<AlignedBytes> =
+        infos.iter().map(|info| AlignedBytes::zeroed(info.bytes())).collect();
+    let mut memory: Vec<&mut [u8]> = outputs.iter_mut().map(|bytes| &mut bytes[..]).collect();
+    let mut arena = AlignedBytes::zeroed(model.arena_bytes());
+    arena.fill(0xEE);
+    model.run(&bound, &mut memory, &mut arena).unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let floats = |(info, bytes): (&TensorInfo, &AlignedBytes)| -> Vec<f32> {
+        if info.dtype == npu::DataType::INT64 {
+            let (words, _) = bytes.as_chunks();
+            return words.iter().map(|word| i64::from_le_bytes(*word) as f32).collect();
+        }
+        let (words, _) = bytes.as_chunks();
+        words.iter().map(|word| f32::from_le_bytes(*word)).collect()
+    };
+    infos.iter().zip(&outputs).map(floats).collect()
+}
