@@ -153,7 +153,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "setup",
         about: "Debian packages, test images, models and the oracle that later stages need",
-        budget_s: 80,
+        budget_s: 40,
         steps: &[
             inner(setup::run),
             inner(assets::fetch),
