@@ -7,7 +7,7 @@
 //! | [`reader`], [`writer`] | inputs, outputs |
 //! | [`request`] | what a load request says of a node |
 //! | [`open`] | ends of queues, waiting for their grants |
-//! | [`adopt`] | after a death: what the predecessor left |
+//! | [`mod@adopt`] | after a death: what the predecessor left |
 //! | `holders` | who holds the mbufs, as text |
 //!
 //! What differs between executors is behind two traits: [`Task`], how one complete set is executed

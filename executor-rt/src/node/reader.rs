@@ -2,7 +2,7 @@
 //!
 //! It is not an aligner: messages pair by position. Every input is marked with port and set before
 //! its dequeue commits, so that after a death the successor finds the set as it was
-//! ([`super::adopt`]).
+//! ([`mod@super::adopt`]).
 
 use executor_core::error::{Code, DequeueError};
 use executor_core::mbuf::Mbuf;

@@ -6,7 +6,7 @@
 //! that it leaves below `${PROJECT_BINARY_DIR}/${RELEASE_DIR}`.
 //!
 //! What was built is kept in a cache, by the content of the project, the headers and the compiler
-//! ([`key`]): `$DFLOW_CACHE_DIR`, else `$XDG_CACHE_HOME/dflow`, else `~/.cache/dflow`. Nothing in
+//! (`key`): `$DFLOW_CACHE_DIR`, else `$XDG_CACHE_HOME/dflow`, else `~/.cache/dflow`. Nothing in
 //! it is ever changed: a build ends by renaming its folder. It may be deleted at any time while no
 //! flow is being deployed.
 

@@ -1,6 +1,6 @@
 //! Models of nodes: an ONNX file is compiled, a compiled one (OM) is checked.
 //!
-//! Programs are kept in the cache by the content they are made of ([`cache`]). What a node declares
+//! Programs are kept in the cache by the content they are made of (`cache`). What a node declares
 //! of its model is compared in [`crate::check`].
 
 mod cache;

@@ -45,7 +45,7 @@ const SCRATCH_MAX: usize = ELEMENTS_MAX;
 /// Most spatial dims.
 const DIMS: usize = 3;
 
-/// A convolution. Operands: x [N, C, D…], weights [M, C / group, K…], bias [M] or none.
+/// A convolution. Operands: x `[N, C, D…]`, weights `[M, C / group, K…]`, bias `[M]` or none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conv {
     /// Spatial dims: 1 to 3. The arrays have ones (pads: zeros) in front of them.
