@@ -164,8 +164,8 @@ pub fn install_flag(signal: Signal, flag: &'static AtomicBool) -> Result<()> {
     set_disposition(signal, handler as *const () as libc::sighandler_t, 0)
 }
 
-/// Besides setting its flag, `signal` wakes whoever futex-waits on `word`, and makes a wait that has
-/// not begun yet return at once (the word is counted up): no look at the flag is missed by a sleep.
+/// Besides setting its flag, `signal` wakes whoever futex-waits on `word`, and makes a wait that
+/// has not begun yet return at once (the word is counted up): no sleep misses the flag.
 ///
 /// # Errors
 /// `EINVAL`: no such signal.
