@@ -2,7 +2,7 @@
 //!
 //! The watcher is the host's child; the supervisor is the watcher's, found through `/proc`. A
 //! stopped one can't end anything, so closing says who is waited for, continues it, and kills what
-//! is stopped all the same after [`STOPPED_MS`]. Whatever happens, [`Keepers::end`] returns in
+//! is stopped all the same after `STOPPED_MS`. Whatever happens, [`Keepers::end`] returns in
 //! bounded time with both of them gone.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
