@@ -2,8 +2,8 @@
 //! holder.
 //!
 //! Both are judged by words that change whenever something happens, sampled at the slow tick: the
-//! same sample for the whole limit is a stall. A process that a signal stopped is one, too: others
-//! wait for it.
+//! same sample for the whole limit is a stall. A process that sleeps inside a set waits for others:
+//! for room, for an mbuf; that is none. One that a signal stopped is one, asleep or not.
 //!
 //! | lock names | after the limit |
 //! |---|---|
@@ -53,10 +53,11 @@ fn unchanged_ms<T: Copy + PartialEq>(
 pub(crate) struct ProcWatch(Option<Since<(u64, u64)>>);
 
 impl ProcWatch {
-    /// Milliseconds that a set has been in the function without progress; `None` when none is.
-    pub(crate) fn stalled_ms(&mut self, ctl: &SlotCtl, now: MonoTime) -> Option<u64> {
+    /// Milliseconds that a set has been in the function without progress; `None` when none is, and
+    /// while the process sleeps (`asleep`): it waits for others then, for room or a free mbuf.
+    pub(crate) fn stalled_ms(&mut self, ctl: &SlotCtl, asleep: bool, now: MonoTime) -> Option<u64> {
         let delivered = ctl.set_delivered.load(Ordering::Acquire);
-        let inside = delivered > ctl.set_done.load(Ordering::Acquire);
+        let inside = !asleep && delivered > ctl.set_done.load(Ordering::Acquire);
         let sample = inside.then(|| (delivered, ctl.progress.load(Ordering::Acquire)));
         if sample.is_none() {
             self.0 = None;
@@ -190,16 +191,18 @@ mod tests {
     fn only_a_set_in_the_function_without_progress_is_a_stall() {
         let ctl = SlotCtl::default();
         let mut watch = ProcWatch::default();
-        assert_eq!(watch.stalled_ms(&ctl, at(0)), None);
+        assert_eq!(watch.stalled_ms(&ctl, false, at(0)), None);
         ctl.set_delivered.store(1, Ordering::Release);
-        assert_eq!(watch.stalled_ms(&ctl, at(10)), Some(0));
-        assert_eq!(watch.stalled_ms(&ctl, at(30)), Some(20));
+        assert_eq!(watch.stalled_ms(&ctl, false, at(10)), Some(0));
+        assert_eq!(watch.stalled_ms(&ctl, false, at(30)), Some(20));
         ctl.progress.store(1, Ordering::Release);
-        assert_eq!(watch.stalled_ms(&ctl, at(40)), Some(0));
+        assert_eq!(watch.stalled_ms(&ctl, false, at(40)), Some(0));
         ctl.set_done.store(1, Ordering::Release);
-        assert_eq!(watch.stalled_ms(&ctl, at(90)), None);
+        assert_eq!(watch.stalled_ms(&ctl, false, at(90)), None);
         ctl.set_delivered.store(2, Ordering::Release);
-        assert_eq!(watch.stalled_ms(&ctl, at(95)), Some(0), "another set starts from zero");
-        assert_eq!(watch.stalled_ms(&ctl, at(98)), Some(3));
+        assert_eq!(watch.stalled_ms(&ctl, false, at(95)), Some(0), "another set starts from zero");
+        assert_eq!(watch.stalled_ms(&ctl, false, at(98)), Some(3));
+        assert_eq!(watch.stalled_ms(&ctl, true, at(99)), None, "it waits for room");
+        assert_eq!(watch.stalled_ms(&ctl, false, at(100)), Some(0), "and begins anew after it");
     }
 }

@@ -104,6 +104,21 @@ pub fn limit_core_dumps() -> Result<()> {
     check("setrlimit", unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) }).map(drop)
 }
 
+/// `int setpgid(0, 0);`
+///
+/// This process leads a group of its own: a signal to "my group" (`kill(0, …)`, common in shell
+/// scripts) reaches it and its descendants only.
+///
+/// # Errors
+/// `EPERM`: it leads a session; then it has a group of its own already.
+///
+/// # References
+/// setpgid(2)
+pub fn own_group() -> Result<()> {
+    // SAFETY: no memory is passed.
+    check("setpgid", unsafe { libc::setpgid(0, 0) }).map(drop)
+}
+
 /// `int getrlimit(RLIMIT_FSIZE, struct rlimit *rlim);`
 ///
 /// Bytes beyond which no file may grow by a write of this process and, until they change it, of its

@@ -97,11 +97,11 @@ fn an_overwriting_queue_counts_what_it_drops_and_every_id_ends() {
 }
 
 /// A chain whose queues hold two messages each.
-fn narrow() -> dflow::FlowGraph {
+fn narrow(stall_ms: u32) -> dflow::FlowGraph {
     let node = |from: &str| {
         let mut inputs = Named::default();
         inputs.push("in0", NodeInput::new(from).depth(2));
-        FlowNode { inputs, ..flows::node("pass", &[from]) }
+        FlowNode { inputs, stall_ms, ..flows::node("pass", &[from]) }
     };
     graph("narrow")
         .session(max_open(8))
@@ -113,7 +113,7 @@ fn narrow() -> dflow::FlowGraph {
 
 #[test]
 fn a_slow_consumer_stops_its_producers_and_nothing_is_lost() {
-    let flow = Flow::start(narrow());
+    let flow = Flow::start(narrow(60_000));
     std::thread::scope(|scope| {
         scope.spawn(|| (1..=200).for_each(|id| flow.feed(id)));
         // Every room is taken before the first message is fetched, and again and again later.
@@ -132,8 +132,24 @@ fn a_slow_consumer_stops_its_producers_and_nothing_is_lost() {
 }
 
 #[test]
+fn waiting_for_room_is_no_stall() {
+    const STALL_MS: u32 = 40;
+    let flow = Flow::start(narrow(STALL_MS));
+    (1..=8).for_each(|id| flow.feed(id));
+    // Nobody fetches for ten times the limit: every node stands in a set and waits for the next.
+    let deadline = MonoTime::now().add_ms(u64::from(10 * STALL_MS));
+    let refused = flow.session.feed(Feed::of(vec![flows::message(9, 16)]), Some(deadline));
+    assert!(matches!(refused.unwrap_err().reason, FeedReason::TimedOut(_)));
+    for id in 1..=8 {
+        assert_eq!(flow.next(), (id, message(id)));
+    }
+    assert_eq!(flow.restarts(), 0, "{}", flow.logs());
+    flow.end();
+}
+
+#[test]
 fn two_sessions_work_side_by_side_each_with_two_threads() {
-    let flows = [Flow::start(narrow()), Flow::start(narrow())];
+    let flows = [Flow::start(narrow(60_000)), Flow::start(narrow(60_000))];
     std::thread::scope(|scope| {
         for flow in &flows {
             scope.spawn(|| (1..=100).for_each(|id| flow.feed(id)));

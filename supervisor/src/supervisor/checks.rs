@@ -1,5 +1,8 @@
 //! What the loop looks at by itself: nodes that start, functions and locks that stand still, logs.
 
+use executor_core::abi::control::WAITERS;
+use executor_core::owner::WaiterId;
+use executor_core::primitive::Ordering;
 use executor_rt::waiter::{LOOK_MS, nudge_all};
 use sys::clock::MonoTime;
 
@@ -44,12 +47,17 @@ impl Supervisor<'_> {
 
     pub(super) fn check_functions(&mut self, now: MonoTime) {
         for node in &mut self.nodes {
-            let limit_ms = node.plan.stall_ms;
-            let Some(part) = self.memory.private(node.plan.slot) else { continue };
+            let (slot, limit_ms) = (node.plan.slot, node.plan.stall_ms);
+            let Some(part) = self.memory.private(slot) else { continue };
             let Some(live) = node.live_mut().filter(|live| limit_ms != 0 && live.ready) else {
                 continue;
             };
-            if let Some(ms) = live.watch.stalled_ms(part.ctl, now).filter(|ms| *ms >= limit_ms) {
+            let waiter = self.memory.waiter(WaiterId(slot * WAITERS));
+            let parked = waiter.is_some_and(|w| w.parked.load(Ordering::Acquire) != 0);
+            let asleep = parked && !live.stopped;
+            if let Some(ms) =
+                live.watch.stalled_ms(part.ctl, asleep, now).filter(|ms| *ms >= limit_ms)
+            {
                 let text = format_args!("no progress in the function for {ms} ms");
                 node.kill_stalled(self.files, text);
             }

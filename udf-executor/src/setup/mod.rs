@@ -113,6 +113,8 @@ pub(crate) fn start(
     }
     let system = |e: sys::SysError| Failure::new(Code::FLOW_FUNC_FAILED, e.to_string());
     sys::process::limit_core_dumps().map_err(system)?;
+    // EPERM: it leads a session, and so a group, already.
+    let _leads = sys::process::own_group();
     sys::signal::install_flag(Signal::TERM, &TERMINATED).map_err(system)?;
     // Not ignored but handled: programs that the function executes keep the default.
     sys::signal::install_flag(Signal::XFSZ, &WRITE_REFUSED).map_err(system)?;
