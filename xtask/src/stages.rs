@@ -153,7 +153,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "setup",
         about: "Debian packages, test images, models and the oracle that later stages need",
-        budget_s: 40,
+        budget_s: 70,
         steps: &[
             inner(setup::run),
             inner(assets::fetch),
@@ -184,7 +184,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "clippy",
         about: "no warning in any target of the workspace",
-        budget_s: 90,
+        budget_s: 80,
         steps: &[
             cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).compiles()
         ],
@@ -209,7 +209,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "unit",
         about: "unit, property and documentation tests of every package",
-        budget_s: 150,
+        budget_s: 130,
         steps: &[
             nextest(&["--workspace", "--exclude", "tests", "--no-run"]).compiles(),
             nextest(&["--workspace", "--exclude", "tests"]),
