@@ -170,9 +170,10 @@ impl Runner<'_> {
         tally: &mut Tally,
     ) -> Result<Tally, String> {
         let mut counted = Tally::default();
+        let by_nextest = command.get_args().any(|arg| arg == "nextest");
         let status = process::run_lines(command, Some(deadline), |line| {
             let (Line::Out(text) | Line::Err(text)) = line;
-            if let Some(count) = Tally::of_line(&text) {
+            if let Some(count) = count_of(&text, by_nextest) {
                 counted.add(count);
             }
             if self.verbose || !is_noise(&text) {
@@ -226,6 +227,13 @@ impl Runner<'_> {
     }
 }
 
+/// What a line counts. Nextest shows what a failed test printed, and with it libtest's result of
+/// that one test, which its own summary counts again.
+fn count_of(line: &str, by_nextest: bool) -> Option<Tally> {
+    let counts = !by_nextest || line.trim_start().starts_with("Summary [");
+    counts.then(|| Tally::of_line(line)).flatten()
+}
+
 fn has_nextest() -> bool {
     process::output_of("cargo", &["nextest", "--version"]).is_some()
 }
@@ -271,6 +279,24 @@ mod tests {
     fn no_name_means_every_stage() {
         assert_eq!(choose(&[]).unwrap().len(), STAGES.len());
         assert_eq!(choose(&["--verbose".to_owned(), "fmt".to_owned()]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_failure_that_nextest_shows_counts_once() {
+        let lines = [
+            "        FAIL [   0.162s] (225/443) host::command run::a_fifo_is_read_to_its_end",
+            "  stdout ───",
+            "    running 1 test",
+            "    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 18 filtered out",
+            "     Summary [   7.211s] 226/443 tests run: 225 passed, 1 failed, 0 skipped",
+            "        FAIL [   0.162s] (225/443) host::command run::a_fifo_is_read_to_its_end",
+            "error: test run failed",
+        ];
+        let mut tally = Tally::default();
+        lines.iter().filter_map(|line| count_of(line, true)).for_each(|count| tally.add(count));
+        assert_eq!(tally, Tally { passed: 225, failed: 1 });
+        let by_libtest = "test result: FAILED. 2 passed; 1 failed; 0 ignored";
+        assert_eq!(count_of(by_libtest, false), Some(Tally { passed: 2, failed: 1 }));
     }
 
     #[test]

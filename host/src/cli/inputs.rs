@@ -252,11 +252,12 @@ fn expand(path: &str, recursive: bool, to: &mut Vec<Source>) -> Result<(), Failu
 }
 
 /// Files of a folder, then its folders, each sorted by name. Links to folders are not followed.
+/// What can't be looked at, as a link to nothing, is taken for a file: reading it says why.
 fn walk(folder: &Path, recursive: bool, to: &mut Vec<Source>) -> std::io::Result<()> {
     let mut entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in &entries {
-        if fs::metadata(entry.path()).is_ok_and(|data| data.is_file()) {
+        if fs::metadata(entry.path()).map_or(true, |data| data.is_file()) {
             to.push(Source::File(entry.path()));
         }
     }
@@ -349,6 +350,24 @@ mod tests {
         let (x, y) = (format!("x={dir}"), format!("y={dir}/sub"));
         assert!(names(&[&x, &y], &two, false).unwrap_err().contains("`x` 2, `y` 1"));
         assert_eq!(names(&[&x, &y, &format!("{dir}/a.bin")], &two, false).unwrap().len(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_a_file_that_cannot_be_read() {
+        let folder = folder("dangling");
+        std::os::unix::fs::symlink(folder.join("none"), folder.join("aa.bin")).unwrap();
+        std::os::unix::fs::symlink(folder.join("loop.bin"), folder.join("loop.bin")).unwrap();
+        std::os::unix::fs::symlink(folder.join("sub"), folder.join("to-sub")).unwrap();
+        let args = [folder.to_str().unwrap().to_owned()];
+        let one = host(&[("file", DType::Uint8, &[-1])]);
+        let items = items(&args, &one, false).map_err(|failure| failure.to_string()).unwrap();
+        let names: Vec<String> = items.iter().map(Item::file_stem).collect();
+        assert_eq!(names, ["a.bin", "aa.bin", "b.bin", "loop.bin"]);
+        for item in [&items[1], &items[3]] {
+            let refused = item.tensors(&one).map(|tensors| tensors.len()).unwrap_err();
+            assert!(refused.contains("can't read") && refused.contains(&item.name()), "{refused}");
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 
