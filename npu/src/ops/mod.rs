@@ -9,6 +9,8 @@
 //! Fused forms are parameters of an op (the activation of a Conv), not ops of their own.
 
 mod error;
+#[cfg(test)]
+mod hostile;
 mod node;
 #[cfg(test)]
 pub(crate) mod testing;

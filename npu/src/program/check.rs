@@ -36,13 +36,15 @@ pub(super) fn io<B: AsRef<[u8]>>(om: &Om<B>) -> Result<(), OmError> {
     Ok(())
 }
 
-/// Every task fits its op, and reads only what was written.
-pub(super) fn tasks<B: AsRef<[u8]>>(om: &Om<B>) -> Result<(), OmError> {
+/// Every task fits its op, and reads only what was written. Each is left with the scratch memory
+/// that its op needs: a file may have more, since another build's kernels may need less.
+pub(super) fn tasks<B: AsRef<[u8]>>(om: &mut Om<B>) -> Result<(), OmError> {
     let mut memory = Memory { arena: BTreeMap::new(), outputs: vec![false; om.outputs().len()] };
-    for (index, task) in om.tasks().iter().enumerate() {
-        shapes(om, index, task)?;
+    for index in 0..om.tasks().len() {
+        let needed = shapes(om, index, &om.tasks()[index])?;
+        om.trim_scratch(index, needed);
         let refuse = |what: String| OmError::value(Section::Tasks, index, what);
-        memory.step(om, task).map_err(refuse)?;
+        memory.step(om, &om.tasks()[index]).map_err(refuse)?;
     }
     let open = memory
         .outputs
@@ -58,8 +60,8 @@ pub(super) fn tasks<B: AsRef<[u8]>>(om: &Om<B>) -> Result<(), OmError> {
     }
 }
 
-/// I2.
-fn shapes<B: AsRef<[u8]>>(om: &Om<B>, index: usize, task: &Task) -> Result<(), OmError> {
+/// I2; answers how much scratch memory the op needs.
+fn shapes<B: AsRef<[u8]>>(om: &Om<B>, index: usize, task: &Task) -> Result<usize, OmError> {
     let inputs: Vec<TensorInfo> =
         task.operands.iter().map(|operand| om.tensors()[*operand].info).collect();
     let inferred = ops::infer(&*task.op, &inputs).map_err(|error| OmError::Op {
@@ -74,12 +76,11 @@ fn shapes<B: AsRef<[u8]>>(om: &Om<B>, index: usize, task: &Task) -> Result<(), O
         return refuse(format!("the output is {output}; the op makes {inferred}"));
     }
     let needed = task.op.scratch_bytes(&inputs, output);
-    // More is fine: another build's kernels may need less.
     if task.scratch.len() < needed {
         let found = task.scratch.len();
         return refuse(format!("{found} bytes of scratch memory; the op needs {needed}"));
     }
-    Ok(())
+    Ok(needed)
 }
 
 /// What was written so far.

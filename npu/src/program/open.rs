@@ -79,9 +79,10 @@ impl<B: AsRef<[u8]>> Om<B> {
         let tasks = reader.tasks(&tensors)?;
         let (arena_bytes, weights) = (map.arena_bytes, map.of(Section::Weights));
         let strings = map.of(Section::Strings);
-        let own = Self { bytes, arena_bytes, tensors, tasks, inputs, outputs, weights, strings };
+        let mut own =
+            Self { bytes, arena_bytes, tensors, tasks, inputs, outputs, weights, strings };
         check::io(&own)?;
-        check::tasks(&own)?;
+        check::tasks(&mut own)?;
         Ok(own)
     }
 
@@ -101,6 +102,12 @@ impl<B: AsRef<[u8]>> Om<B> {
     #[must_use]
     pub fn weights_bytes(&self) -> usize {
         self.weights.len()
+    }
+
+    /// Leaves a task so many bytes of the scratch memory that it has.
+    pub(super) fn trim_scratch(&mut self, task: usize, needed: usize) {
+        let scratch = &mut self.tasks[task].scratch;
+        scratch.end = scratch.end.min(scratch.start + needed);
     }
 
     /// The weights; empty if the bytes have become fewer.

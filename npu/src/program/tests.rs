@@ -279,6 +279,23 @@ fn what_was_written_over_is_not_read() {
 }
 
 #[test]
+fn more_scratch_memory_than_needed_is_fine() {
+    let needed = Model::load(sample()).unwrap().program().tasks()[0].scratch.len();
+    for more in [1, 7, 64] {
+        let mut file = sample();
+        let (offset, ..) = place(&file, Section::Tasks);
+        let size = (needed + more) as u64;
+        file[offset + 56..][..8].copy_from_slice(&size.to_le_bytes());
+        let arena = (320 + size).next_multiple_of(64);
+        file[24..32].copy_from_slice(&arena.to_le_bytes());
+        repair(&mut file);
+        let model = Model::load(file).unwrap();
+        assert_eq!(model.program().tasks()[0].scratch.len(), needed);
+        run(&model);
+    }
+}
+
+#[test]
 fn an_output_that_nobody_writes_is_refused() {
     let mut writer = Writer::new();
     let output = writer.tensor("y", &info(&[1]), Place::Output(0));
@@ -307,8 +324,13 @@ fn sections_for_other_machines_are_skipped() {
     open(&file).unwrap();
 }
 
+/// How many files are tried; the long run is for a change of the format.
+fn cases() -> u32 {
+    if std::env::var_os("DFLOW_FUZZ_FULL").is_some() { 1_000_000 } else { 2000 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     /// Whoever writes a file by hand, with right checksums, gets it refused, or gets a program that
     /// runs inside its memory.
