@@ -1,0 +1,140 @@
+//! The compiled model against onnxruntime, op by op and as a whole.
+//!
+//! Runs when `DFLOW_VENV` names a Python environment with `onnx` and `onnxruntime`; says so when it
+//! does not. `DFLOW_MODEL` names a page-orientation model, which is then compared too. Times are
+//! printed, not judged.
+#![deny(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use compiler::{Options, compile};
+use npu::DataType;
+use npu::aligned::AlignedBytes;
+use npu::engine::{Input, Model};
+use npu::shape::Shape;
+use npu::tensor::TensorInfo;
+
+/// A tensor of a case, with its value.
+struct Value {
+    info: TensorInfo,
+    bytes: AlignedBytes,
+}
+
+impl Value {
+    /// `type:dims:file`.
+    fn read(folder: &Path, text: &str) -> Self {
+        let parts: Vec<&str> = text.split(':').collect();
+        let [dtype, dims, file] = parts[..] else { panic!("{text}") };
+        let dtype = match dtype {
+            "f32" => DataType::FLOAT,
+            "i32" => DataType::INT32,
+            _ => DataType::INT64,
+        };
+        let dims = dims.split(',').filter(|dim| !dim.is_empty());
+        let dims: Vec<usize> = dims.map(|dim| dim.parse().expect("a dim")).collect();
+        let bytes = std::fs::read(folder.join(file)).expect("the file of a value");
+        let info = TensorInfo::new(dtype, Shape::new(&dims).expect("a shape"));
+        Self { info, bytes: AlignedBytes::copy_of(&bytes) }
+    }
+
+    /// Greatest difference to another value, absolute and by size where that is above 1.
+    fn distance(&self, bytes: &[u8]) -> f64 {
+        if self.info.dtype != DataType::FLOAT {
+            return if self.bytes[..] == *bytes { 0.0 } else { f64::INFINITY };
+        }
+        let floats = |bytes: &[u8]| -> Vec<f64> {
+            let (words, _) = bytes.as_chunks();
+            words.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect()
+        };
+        let pairs = floats(&self.bytes).into_iter().zip(floats(bytes));
+        let each = pairs.map(|(expected, found)| {
+            let distance = (expected - found).abs() / expected.abs().max(1.0);
+            if distance.is_nan() { f64::INFINITY } else { distance }
+        });
+        each.fold(0.0, f64::max)
+    }
+}
+
+/// What became of a case: greatest difference and time of a run, or why there is none.
+fn run(folder: &Path, line: &str) -> Result<(f64, Duration), String> {
+    let columns: Vec<&str> = line.split('\t').collect();
+    let [_, model, _, inputs, outputs] = columns[..] else { panic!("{line}") };
+    let names_and_inputs = inputs.split(' ').filter(|input| !input.is_empty());
+    let named: Vec<(String, Value)> = names_and_inputs
+        .map(|input| {
+            let (name, value) = input.split_once(':').expect("name:value");
+            (name.to_owned(), Value::read(folder, value))
+        })
+        .collect();
+    let outputs: Vec<Value> =
+        outputs.split(' ').map(|output| Value::read(folder, output)).collect();
+    let input_shapes = named
+        .iter()
+        .map(|(name, value)| (name.clone(), value.info.shape.dims().to_vec()))
+        .collect();
+    let model = std::fs::read(folder.join(model)).expect("the model of a case");
+    let compiled = compile(model.into(), &Options { input_shapes }).map_err(|e| e.to_string())?;
+    let model = Model::load(compiled.om).map_err(|error| error.to_string())?;
+    let inputs: Vec<Input<'_>> =
+        named.iter().map(|(_, value)| Input { info: value.info, bytes: &value.bytes }).collect();
+    for (own, expected) in model.outputs().zip(&outputs) {
+        if *own != expected.info {
+            return Err(format!("the output is {own}; expected {}", expected.info));
+        }
+    }
+    let mut found: Vec<AlignedBytes> =
+        model.outputs().map(|info| AlignedBytes::zeroed(info.bytes())).collect();
+    let mut arena = AlignedBytes::zeroed(model.arena_bytes());
+    arena.fill(0xEE);
+    let mut memory: Vec<&mut [u8]> = found.iter_mut().map(|bytes| &mut bytes[..]).collect();
+    let mut least = Duration::MAX;
+    for _ in 0..5 {
+        let start = Instant::now();
+        model.run(&inputs, &mut memory, &mut arena).map_err(|error| error.to_string())?;
+        least = least.min(start.elapsed());
+    }
+    let distances = outputs.iter().zip(&found).map(|(own, found)| own.distance(found));
+    Ok((distances.fold(0.0, f64::max), least))
+}
+
+#[test]
+fn as_onnxruntime_has_it() {
+    let Some(venv) = std::env::var_os("DFLOW_VENV") else {
+        eprintln!("skipped: DFLOW_VENV names no environment with onnx and onnxruntime");
+        return;
+    };
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("oracle");
+    std::fs::create_dir_all(&folder).expect("a folder for the cases");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle.py");
+    let mut python = Command::new(Path::new(&venv).join("bin/python"));
+    python.arg(script).arg(&folder).args(std::env::var_os("DFLOW_MODEL"));
+    let made = python.output().expect("python starts");
+    let errors = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "oracle.py: {errors}");
+    let lines = std::fs::read_to_string(folder.join("cases.txt")).expect("cases.txt");
+    let mut wrong = Vec::new();
+    let (mut count, mut greatest) = (0, 0.0f64);
+    for line in lines.lines() {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let (name, tolerance) = (columns[0], columns[2].parse::<f64>().expect("a tolerance"));
+        count += 1;
+        match run(&folder, line) {
+            Ok((distance, least)) if distance <= tolerance => {
+                greatest = greatest.max(distance);
+                if name.starts_with("orientation") {
+                    eprintln!("{name}: greatest difference {distance:.1e}, fastest {least:?}");
+                }
+            }
+            Ok((distance, _)) => wrong.push(format!("{name}: difference {distance:e}")),
+            Err(error) => wrong.push(format!("{name}: {error}")),
+        }
+    }
+    eprintln!("{count} cases, greatest difference {greatest:.1e}");
+    if std::env::var_os("DFLOW_MODEL").is_none() {
+        eprintln!("skipped: DFLOW_MODEL names no page-orientation model");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}
