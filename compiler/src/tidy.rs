@@ -55,11 +55,12 @@ impl Typed {
     /// An output is written by a node, and by it alone: one that is a constant, an input or another
     /// output is copied.
     fn own_outputs(&mut self) {
+        // Made by a node, and no output yet.
+        let mut free = vec![false; self.tensors.len()];
+        self.nodes.iter().for_each(|node| free[node.output] = true);
         for index in 0..self.outputs.len() {
             let (name, tensor) = self.outputs[index].clone();
-            let shared = self.outputs[..index].iter().any(|(_, other)| *other == tensor);
-            let made = self.nodes.iter().any(|node| node.output == tensor);
-            if made && !shared {
+            if std::mem::take(&mut free[tensor]) {
                 continue;
             }
             let output = self.add(&name, self.tensors[tensor].info, None);

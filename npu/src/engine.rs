@@ -9,8 +9,6 @@
 //! type and shape.
 #![allow(clippy::result_large_err, reason = "shapes by value: a refused run allocates nothing")]
 
-#![allow(clippy::result_large_err, reason = "an error holds two shapes by value: no allocation")]
-
 use std::fmt;
 use std::ops::Range;
 

@@ -85,7 +85,6 @@ impl Gemm<'_> {
         }
     }
 
-    #[expect(clippy::needless_range_loop, reason = "in this form the sums stay in registers")]
     #[inline(always)]
     fn tile<const M: usize, const P: usize>(&mut self, row: usize, column: usize) {
         let depth = self.depth;

@@ -25,7 +25,7 @@ use std::fmt;
 
 use crate::DataType;
 use crate::params::{ParamReader, ParamWriter};
-use crate::tensor::{Fault, Inputs, Output, TensorInfo};
+use crate::tensor::{Fault, Inputs, Output, TensorInfo, type_name};
 
 pub use activation::Activation;
 pub use broadcast::Broadcast;
@@ -116,6 +116,16 @@ pub struct AttributeSpec {
     pub until: u32,
 }
 
+impl AttributeSpec {
+    fn in_words(&self) -> String {
+        match (self.since, self.until) {
+            (1, u32::MAX) => self.name.to_owned(),
+            (1, until) => format!("{} (before {until})", self.name),
+            (since, _) => format!("{} (from {since})", self.name),
+        }
+    }
+}
+
 /// An attribute of all opsets.
 const fn always(name: &'static str) -> AttributeSpec {
     AttributeSpec { name, since: 1, until: u32::MAX }
@@ -197,6 +207,33 @@ pub fn by_name(name: &str) -> Option<&'static OpEntry> {
 #[must_use]
 pub fn by_code(code: u16) -> Option<&'static OpEntry> {
     TABLE.iter().copied().find(|entry| entry.code == code)
+}
+
+/// The table as rows of Markdown: what docs/status.md says of ops.
+#[must_use]
+pub fn markdown() -> String {
+    let mut rows = "| op | opsets | definitions | types | attributes | refused |\n".to_owned();
+    rows.push_str("|---|---|---|---|---|---|\n");
+    for entry in TABLE {
+        let first = entry.versions.first().copied().unwrap_or(1);
+        let versions: Vec<String> = entry.versions.iter().map(u32::to_string).collect();
+        let types = entry.types.iter().map(|(dtype, since)| {
+            let name = type_name(*dtype);
+            if *since <= first { name } else { format!("{name} (from {since})") }
+        });
+        let attributes = entry.attributes.iter().map(AttributeSpec::in_words);
+        let list =
+            |words: Vec<String>| if words.is_empty() { "–".to_owned() } else { words.join(", ") };
+        let refused = if entry.refused.is_empty() { "–" } else { entry.refused };
+        rows.push_str(&format!(
+            "| {} | {first}–{OPSET_MAX} | {} | {} | {} | {refused} |\n",
+            entry.name,
+            versions.join(", "),
+            list(types.collect()),
+            list(attributes.collect()),
+        ));
+    }
+    rows
 }
 
 /// `least` to `most`, for messages.

@@ -226,7 +226,6 @@ impl Direct<'_> {
         }
     }
 
-    #[expect(clippy::needless_range_loop, reason = "in this form the sums stay in registers")]
     #[inline(always)]
     fn tile<const M: usize, const P: usize>(&mut self, map: usize, column: usize) {
         let lines = &*self.scratch.lines;

@@ -78,8 +78,8 @@ impl Sample {
                         .collect();
                     let Some(at) = at else { continue };
                     let mut from = image * self.x[1] + map / out_maps * in_maps + in_map;
-                    for (at, dim) in at.iter().zip(&self.x[2..]) {
-                        from = from * dim + at;
+                    for dim in 0..rank {
+                        from = from * self.x[2 + dim] + at[dim];
                     }
                     let weight = (map * in_maps + in_map) * taps + tap;
                     sum += f64::from(x.elements::<f32>()[from])
