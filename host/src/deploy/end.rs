@@ -91,6 +91,11 @@ impl Keepers {
         }
     }
 
+    /// Whether the supervisor is known and has ended.
+    pub(super) fn is_supervisor_gone(&self) -> bool {
+        self.supervisor.get().is_some_and(|process| process.pidfd.is_ready())
+    }
+
     /// Those that are known, the supervisor first.
     fn all(&self) -> impl Iterator<Item = Keeper<'_>> {
         let supervisor = self.supervisor.get();

@@ -43,9 +43,13 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// Whether the supervisor is gone: only it has the other end of the command socket.
+    /// Whether the supervisor is gone: it has the other end of the command socket, alone unless the
+    /// watcher was stopped before it let go of its copy.
     #[must_use]
     pub fn lost_supervisor(&self) -> bool {
+        if self.keepers.is_supervisor_gone() {
+            return true;
+        }
         let mut fds = [PollFd::new(&self.command, Events::empty())];
         poll(&mut fds, Some(MonoTime::ZERO)).is_ok_and(|ready| ready > 0)
     }

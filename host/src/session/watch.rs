@@ -56,8 +56,8 @@ fn watch_process(shared: &Shared) {
     loop {
         let mut fds = [
             PollFd::new(&launched.keepers.watcher().pidfd, Events::IN),
-            // Only the supervisor has the other end, so this hangs up when it dies, also while the
-            // watcher is stopped and does not end.
+            // The supervisor has the other end, so this hangs up when it dies, also while the
+            // watcher is stopped and does not end. One that was stopped very early has it too.
             PollFd::new(&launched.command, Events::empty()),
             PollFd::new(&shared.stop, Events::IN),
         ];
@@ -65,7 +65,7 @@ fn watch_process(shared: &Shared) {
         if shared.closing.load(Ordering::Acquire) {
             return;
         }
-        if fds[0].is_ready() || fds[1].is_ready() {
+        if fds[0].is_ready() || fds[1].is_ready() || launched.lost_supervisor() {
             let died = launched.keepers.obituary();
             shared.end(Code::SUPERVISOR_DIED, &format!("{died}; every executor ended with it"));
             launched.keepers.end_after_death();
