@@ -21,7 +21,7 @@ fn killed_inside_a_run_the_id_is_answered_and_the_rest_goes_on() {
     // Half a set waits in the other model.
     device.feed(&mut idle, 0, 1, &[1.0]);
     device.until("half a set", 3, |_| idle.inputs[0].is_empty());
-    device.until_running(2, 1);
+    device.until_inside(2, 1);
     assert_eq!(device.kill_and_restart(), 2, "one input of each");
     device.fetch(&mut slow, 0).assert_answer(1, Code::EXECUTOR_DIED);
     device.feed(&mut idle, 1, 1, &[2.0]);
@@ -42,7 +42,7 @@ fn redelivered_when_the_node_opted_in_until_the_poison_limit() {
     device.start();
     let mbuf = device.tensor(1, DataType::FLOAT, &[1, 1, 1], &[1.0]);
     device.feed_mbuf(&mut slow, 0, mbuf);
-    device.until_running(2, 1);
+    device.until_inside(2, 1);
     device.kill_and_restart();
     device.until("second try", 2, |ctl| {
         ctl.attempts.load(Ordering::Acquire) == 2 && ctl.state.load(Ordering::Acquire) == 4

@@ -17,11 +17,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("supervisor", &["executor-rt"]),
     ("host", &["executor-rt", "compiler"]),
     ("xtask", &[]),
+    ("harness", &["executor-rt"]),
     ("tests", PRODUCT),
     ("benches", PRODUCT),
     // What users build upon, and nothing behind it.
     ("examples", &["host", "flow-func"]),
 ];
+
+/// What a room's tests may depend on besides, and nothing else of it.
+const TESTS_ONLY: &[(&str, &[&str])] =
+    &[("udf-executor", &["harness"]), ("npu-executor", &["harness"])];
+
+/// A room that lies in another one's folder.
+const HARNESS: &str = "tests/harness/";
 
 /// The only crates from outside that the leaves may use; xtask uses none.
 const OUTSIDE: &[(&str, &[&str])] = &[
@@ -49,7 +57,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
         Ok(manifest) => manifest,
         Err(error) => return vec![Finding::new(path, 0, format!("not TOML: {error}"))],
     };
-    let room = room(path);
+    let room = if path.starts_with(HARNESS) { "harness" } else { room(path) };
     if path == "Cargo.toml" {
         return workspace(path, &manifest);
     }
@@ -59,7 +67,7 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     }
     let mut findings = dependencies(&manifest)
         .into_iter()
-        .filter_map(|(name, value)| refuse(room, &name, value))
+        .filter_map(|(kind, name, value)| refuse(room, kind, name, value))
         .map(|what| Finding::new(path, 0, what))
         .collect::<Vec<_>>();
     let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace"));
@@ -69,11 +77,13 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-fn refuse(room: &str, name: &str, value: &Value) -> Option<String> {
+fn refuse(room: &str, kind: &str, name: &str, value: &Value) -> Option<String> {
     if let Some(target) = internal(name, value) {
         // A package in the room's own folder (test functions, examples) is no room.
         let own = target == room || !is_room(target);
-        return (!own && !reaches(room, target))
+        let of_tests = TESTS_ONLY.iter().find(|(from, _)| kind == DEV && *from == room);
+        let tested = of_tests.is_some_and(|(_, more)| more.contains(&target));
+        return (!own && !tested && !reaches(room, target))
             .then(|| format!("{room} may not depend on {target} (docs/architecture.md)"));
     }
     if let Some((_, allowed)) = OUTSIDE.iter().find(|(leaf, _)| *leaf == room) {
@@ -103,15 +113,19 @@ fn reaches(from: &str, to: &str) -> bool {
     next.iter().any(|room| *room == to || (from != "examples" && reaches(room, to)))
 }
 
-/// Dependencies of every kind, also those of one target only.
-fn dependencies(manifest: &Table) -> Vec<(String, &Value)> {
-    const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+/// Dependencies of tests.
+const DEV: &str = "dev-dependencies";
+
+/// Dependencies by kind and name, also those of one target only.
+fn dependencies(manifest: &Table) -> Vec<(&str, &str, &Value)> {
+    const KINDS: [&str; 3] = ["dependencies", DEV, "build-dependencies"];
     let targets = manifest.get("target").and_then(Value::as_table);
     let tables = targets.into_iter().flat_map(|targets| targets.values());
     let tables = tables.filter_map(Value::as_table).chain(std::iter::once(manifest));
     tables
-        .flat_map(|table| KINDS.iter().filter_map(|kind| table.get(*kind)?.as_table()))
-        .flat_map(|table| table.iter().map(|(name, value)| (name.clone(), value)))
+        .flat_map(|table| KINDS.iter().filter_map(|kind| Some((*kind, table.get(*kind)?))))
+        .filter_map(|(kind, table)| Some((kind, table.as_table()?)))
+        .flat_map(|(kind, table)| table.iter().map(move |(name, value)| (kind, &**name, value)))
         .collect()
 }
 
@@ -167,6 +181,29 @@ mod tests {
         let outside = "[dependencies]\npages = { path = \"../pages\" }\n\
                        host = { path = \"../../host\" }";
         assert_eq!(found("examples/pages-demo/Cargo.toml", outside), 0);
+    }
+
+    #[test]
+    fn only_tests_of_executors_have_the_harness() {
+        let tests = "[dev-dependencies]\nharness.workspace = true";
+        let program = "[dependencies]\nharness.workspace = true";
+        let by_path = "[dev-dependencies]\nrig = { path = \"../tests/harness\" }";
+        for room in ["udf-executor", "npu-executor"] {
+            let manifest = format!("{room}/Cargo.toml");
+            assert_eq!(found(&manifest, tests), 0, "{room}");
+            assert_eq!(found(&manifest, by_path), 0, "{room}");
+            assert_eq!(found(&manifest, program), 1, "{room}");
+        }
+        for room in ["executor-core", "executor-rt", "host", "tests"] {
+            let manifest = format!("{room}/Cargo.toml");
+            for wrong in [tests, program, by_path] {
+                assert_eq!(found(&manifest, wrong), 1, "{room}: {wrong}");
+            }
+        }
+        let more = "[dependencies]\nhost.workspace = true";
+        assert_eq!(found("tests/harness/Cargo.toml", more), 1);
+        let below = "[dependencies]\nsys.workspace = true";
+        assert_eq!(found("tests/harness/Cargo.toml", below), 0);
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn bad_messages_get_a_code() {
     for (bytes, code, message_id, text) in cases {
         let mut node = Node::start(Setup::new("slow"));
         node.ready();
-        node.request(0, bytes);
+        node.send(0, bytes);
         let response = node.response();
         assert_eq!(Code(response.error_code), code, "{text}: {}", node.logs());
         assert_eq!((response.message_id, response.error_message.as_str()), (message_id, text));
@@ -51,8 +51,8 @@ fn bad_messages_get_a_code() {
 fn what_comes_behind_a_failure_or_finalize_is_answered() {
     let mut node = Node::prepare(Setup::new("init-again").attr("again", 1));
     // Both are there before the process is: served in one go, after `init`.
-    node.request(0, b"\xff");
-    node.request(2, &[0]);
+    node.send(0, b"\xff");
+    node.send(2, &[0]);
     node.spawn();
     let early = node.response();
     assert_eq!(Code(early.error_code), Code::BAD_MESSAGE, "{}", node.logs());
@@ -68,7 +68,7 @@ fn finalize_is_served_while_the_function_waits_for_an_mbuf() {
     node.ready();
     node.feed(0, 1, &[1]);
     node.until_in_function(1);
-    node.request(2, &[0]);
+    node.send(2, &[0]);
     assert_eq!(node.end(), Event::Exited(0), "{}", node.logs());
 }
 
@@ -116,7 +116,7 @@ fn files_that_do_not_load_are_named() {
         let model = model_file(change);
         let options = executor_rt::proto::NodeOptions { library_path: path, ..Default::default() };
         let load = load_file(LoadModelRequest {
-            model_path: common::path_of(&model),
+            model_path: harness::inherited(&model),
             node_options: Some(options),
             ..Default::default()
         });

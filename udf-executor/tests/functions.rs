@@ -3,10 +3,11 @@
 
 mod common;
 
-use common::{Node, Setup, watchdog};
+use common::{Node, Setup};
 use executor_core::error::Code;
 use executor_core::primitive::Ordering;
 use executor_rt::log::LogLine;
+use harness::watchdog;
 use sys::pidfd::Event;
 use sys::poll::{Events, PollFd, poll};
 
@@ -229,7 +230,7 @@ fn a_source_is_throttled_by_its_output() {
         let got = node.fetch(0);
         assert_eq!((got.id(), got.ints()), (id, vec![id.cast_signed()]));
     }
-    node.request(2, &[0]);
+    node.send(2, &[0]);
     assert_eq!(node.end(), Event::Exited(0));
 }
 
