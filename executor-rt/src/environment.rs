@@ -5,14 +5,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use executor_core::error::Code;
 use executor_core::owner::SlotId;
 use executor_core::pool::Worker;
+use executor_core::primitive::Ordering;
 use sys::doorbell::EventFd;
+use sys::signal::{self, Signal};
 
 use crate::attach::{Attached, Role, attach_all};
 use crate::log::{Level, Logger};
-use crate::node::Failure;
+use crate::node::{Control, Failure, Node, step};
 use crate::plan::{
     ENV_ALSO, ENV_ARENA_FD, ENV_CONTROL_FD, ENV_GENERATION, ENV_NODE, ENV_READY_FD, ENV_SLOT,
 };
+use crate::server::Dialect;
 
 /// This process in its group.
 #[derive(Debug)]
@@ -25,6 +28,7 @@ pub struct Environment {
     pub generation: u32,
     /// What the parent wants to be rung by once this process is ready.
     pub bell: Option<EventFd>,
+    dialect: Dialect,
 }
 
 fn number<T: core::str::FromStr>(code: Code, name: &str) -> Result<T, Failure> {
@@ -63,12 +67,13 @@ fn also(code: Code) -> Result<Vec<SlotId>, Failure> {
 }
 
 impl Environment {
-    /// Attaches with every slot of the process; the descriptors are closed again. `code` is what a
-    /// bad variable ends with.
+    /// Attaches with every slot of the process and says so in each; the descriptors are closed
+    /// again.
     ///
     /// # Errors
     /// A variable is missing or no number, or the group is not one of this version.
-    pub fn attach(code: Code) -> Result<Environment, Failure> {
+    pub fn attach(dialect: Dialect) -> Result<Environment, Failure> {
+        let code = dialect.invalid();
         let slot = SlotId(number(code, ENV_SLOT)?);
         let generation = number(code, ENV_GENERATION)?;
         let also = also(code)?;
@@ -80,7 +85,29 @@ impl Environment {
         let bell =
             std::env::var_os(ENV_READY_FD).map(|_| descriptor(code, ENV_READY_FD)).transpose()?;
         let bell = bell.map(EventFd::from_owned);
-        Ok(Environment { attached, worker, generation, bell })
+        for slot in attached.slots() {
+            let Some(part) = attached.group.memory.private(slot.0) else { continue };
+            part.ctl.pid.store(sys::process::pid(), Ordering::Relaxed);
+            part.ctl.generation.store(generation, Ordering::Relaxed);
+            part.ctl.state.store(step::ATTACH, Ordering::Release);
+        }
+        Ok(Environment { attached, worker, generation, bell, dialect })
+    }
+
+    /// The node of the process's slot, without ports. SIGTERM wakes it.
+    ///
+    /// # Errors
+    /// The slot has no worker or no waiter.
+    pub fn node<C: Control>(&self, control: C) -> Result<Node<C>, Failure> {
+        let worker = self.attached.worker(0, self.generation);
+        let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
+        let node = Node::new(self.attached.group, worker, control);
+        let mut node =
+            node.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
+        signal::wake_on(Signal::TERM, &node.waiter.ctl().sequence)
+            .map_err(|e| Failure::new(self.dialect.failed(), e.to_string()))?;
+        node.waiter.nudged = self.bell.is_some();
+        Ok(node)
     }
 
     /// Mbuf entries of the process's slot.

@@ -3,7 +3,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`attach`] | create a memory group, attach this process to one |
-//! | [`environment`] | the same from the variables that the parent sets; the log of the process |
+//! | [`process`] | start and end of an executor: limits, group, signals, seal, exit code |
+//! | [`environment`] | attaching from the variables that the parent sets; the log of the process |
 //! | [`node`] | the loop of one node: collect, execute, send, give back |
 //! | [`waiter`], [`port`] | sleeping and ringing; alloc, enqueue, dequeue with a deadline |
 //! | [`plan`] | what the host tells the supervisor |
@@ -36,6 +37,7 @@ pub mod node;
 pub mod payload;
 pub mod plan;
 pub mod port;
+pub mod process;
 pub mod proto;
 pub mod report;
 pub mod server;

@@ -1,6 +1,5 @@
 //! The main thread: owns the places, waits for requests, and ends the process.
 
-use core::sync::atomic::Ordering as Std;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +12,10 @@ use executor_core::primitive::Ordering;
 use executor_rt::control::{MessageQueues, Received};
 use executor_rt::interpose::exempt;
 use executor_rt::log::Logger;
-use executor_rt::node::{self, Control, End, Failure, Node, Resume, TERMINATED};
+use executor_rt::node::{self, Control, End, Failure, Node, Resume};
 use executor_rt::proto::LoadModelRequest;
 use executor_rt::server::Reply;
-use executor_rt::{environment, interpose, report};
+use executor_rt::{environment, interpose, process, report};
 use sys::clock::MonoTime;
 use sys::doorbell::EventFd;
 
@@ -91,16 +90,9 @@ impl Device {
         let end = self.serve();
         self.end_threads();
         interpose::finalise();
-        match end {
-            End::Code(code) => {
-                self.node.ctl().last_code.store(code.0, Ordering::Release);
-                report::error(self.logger, None, format_args!("the process ends: {code}"));
-            }
-            End::Clean => {
-                let term = TERMINATED.load(Std::Relaxed);
-                let why = if term { "SIGTERM" } else { "a finalize message" };
-                report::info(self.logger, None, format_args!("the process ends: {why}"));
-            }
+        process::say_end(self.logger, end, None);
+        if let End::Code(code) = end {
+            self.node.ctl().last_code.store(code.0, Ordering::Release);
         }
         self.node.publish();
         end

@@ -25,40 +25,15 @@ mod tensor;
 
 use std::process::ExitCode;
 
-use executor_core::error::Code;
-use executor_rt::node::{End, Failure};
+use executor_rt::process;
 use executor_rt::server::Dialect;
-use executor_rt::{environment, interpose, report};
 
 executor_rt::interpose_malloc!();
 
-/// Environment: the runtime allocates once after seal, to show that the counter counts
-/// (`figures alloc`); a debug build aborts then.
-const ALLOCATE_ONCE: &str = "DFLOW_ALLOCATE_ONCE";
-
 fn main() -> ExitCode {
-    let logger = environment::logger("npu-executor");
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.into_string().unwrap_or_else(|word| word.to_string_lossy().into_owned()))
         .collect();
-    let code = match setup::start(&words, logger) {
-        Ok((device, bell)) => {
-            let once = std::env::var_os(ALLOCATE_ONCE).is_some();
-            interpose::seal();
-            if once {
-                drop(std::hint::black_box(Box::new(0_u64)));
-            }
-            match device.run(bell) {
-                End::Clean => Code::SUCCESS,
-                End::Code(code) => code,
-            }
-        }
-        Err(Failure::Clean) => Code::SUCCESS,
-        Err(Failure::Code(code, text)) => {
-            report::error(logger, None, format_args!("start-up failed: {text}: {code}"));
-            code
-        }
-    };
-    logger.report_dropped(&mut std::io::stderr(), executor_rt::log::Stamp::now());
-    ExitCode::from(executor_rt::exit::exit_code(Dialect::BuiltIn, code))
+    let set_up = |logger| setup::start(&words, logger);
+    process::run("npu-executor", Dialect::BuiltIn, set_up, |(device, bell)| device.run(bell))
 }

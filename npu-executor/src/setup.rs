@@ -14,14 +14,13 @@ use executor_rt::argv::{BuiltinArgs, parse_builtin};
 use executor_rt::control::MessageQueues;
 use executor_rt::environment::Environment;
 use executor_rt::log::Logger;
-use executor_rt::node::{Failure, Node, TERMINATED, WRITE_REFUSED, open, request, step};
+use executor_rt::node::{Failure, open, request, step};
 use executor_rt::proto::deployer::DUMMY_QUEUE;
 use executor_rt::proto::{CONTROL_BYTES_MAX, decode_load_file};
 use executor_rt::report;
 use executor_rt::server::{self, Dialect, MessageServer};
 use executor_rt::waiter::Waiter;
 use sys::doorbell::EventFd;
-use sys::signal::{self, Signal};
 
 use crate::device::{Device, Nothing, Place};
 use crate::load;
@@ -48,17 +47,7 @@ pub(crate) fn start(
     for word in &args.ignored {
         report::warn(logger, None, format_args!("argument {word:?} is no key=value: ignored"));
     }
-    let system = |e: sys::SysError| Failure::new(Code::FAILED, e.to_string());
-    sys::process::limit_core_dumps().map_err(system)?;
-    signal::install_flag(Signal::TERM, &TERMINATED).map_err(system)?;
-    signal::install_flag(Signal::XFSZ, &WRITE_REFUSED).map_err(system)?;
-    let env = Environment::attach(Code::PARAM_INVALID)?;
-    for slot in env.attached.slots() {
-        let Some(part) = env.attached.group.memory.private(slot.0) else { continue };
-        part.ctl.pid.store(sys::process::pid(), Ordering::Relaxed);
-        part.ctl.generation.store(env.generation, Ordering::Relaxed);
-        part.ctl.state.store(step::ATTACH, Ordering::Release);
-    }
+    let env = Environment::attach(Dialect::BuiltIn)?;
     let mut device = bare(&env, &args, logger)?;
     device.node.ctl().state.store(step::QUEUES, Ordering::Release);
     open_control(&mut device, &args)?;
@@ -73,16 +62,9 @@ pub(crate) fn start(
 }
 
 fn bare(env: &Environment, args: &BuiltinArgs, logger: &'static Logger) -> Result<Device, Failure> {
-    let worker = env.attached.worker(0, env.generation);
-    let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
-    let node = Node::new(env.attached.group, worker, Nothing);
-    let mut node = node.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
-    // The main thread ends the others, so it alone is woken.
-    signal::wake_on(Signal::TERM, &node.waiter.ctl().sequence)
-        .map_err(|e| Failure::new(Code::FAILED, e.to_string()))?;
-    node.waiter.nudged = env.bell.is_some();
     Ok(Device {
-        node,
+        // The main thread ends the others, so it alone is woken.
+        node: env.node(Nothing)?,
         queues: MessageQueues::new(MessageServer::new(Dialect::BuiltIn)),
         places: Vec::new(),
         handles: BTreeMap::new(),

@@ -300,6 +300,14 @@ fn the_base_folder_stands_before_every_path() {
 }
 
 #[test]
+fn the_process_leads_a_group_of_its_own() {
+    let mut device = Device::new();
+    device.start();
+    assert_eq!(device.process_group(), device.pid());
+    device.finalize();
+}
+
+#[test]
 fn sigterm_ends_an_idle_and_a_busy_process_well() {
     let mut device = Device::new();
     let mut links = device.with(2, &models::plus(&[1.0]));

@@ -76,7 +76,8 @@ pub fn set_name(name: &str) -> Result<()> {
 /// own.
 ///
 /// What a terminal sends to the group of its parent (`SIGINT`, `SIGTSTP`) passes it and its future
-/// descendants by.
+/// descendants by, and what they send to their own (`kill(0, …)`, common in shell scripts) reaches
+/// nobody else.
 ///
 /// # Errors
 /// `EPERM`: it leads a session, and so has a group of its own already.
@@ -102,21 +103,6 @@ pub fn limit_core_dumps() -> Result<()> {
     let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a live structure.
     check("setrlimit", unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) }).map(drop)
-}
-
-/// `int setpgid(0, 0);`
-///
-/// This process leads a group of its own: a signal to "my group" (`kill(0, …)`, common in shell
-/// scripts) reaches it and its descendants only.
-///
-/// # Errors
-/// `EPERM`: it leads a session; then it has a group of its own already.
-///
-/// # References
-/// setpgid(2)
-pub fn own_group() -> Result<()> {
-    // SAFETY: no memory is passed.
-    check("setpgid", unsafe { libc::setpgid(0, 0) }).map(drop)
 }
 
 /// `int getrlimit(RLIMIT_FSIZE, struct rlimit *rlim);`

@@ -1,13 +1,10 @@
 //! The function as a task of the shared loop ([`executor_rt::node::processor`]), and the end of the
 //! process.
 
-use core::sync::atomic::Ordering as Std;
-
 use executor_core::error::Code;
 use executor_core::primitive::Ordering;
-use executor_rt::log::Logger;
-use executor_rt::node::{self, End, Resume, TERMINATED, Task, Verdict, add};
-use executor_rt::{interpose, report};
+use executor_rt::node::{self, End, Resume, Task, Verdict, add};
+use executor_rt::{interpose, process};
 use sys::clock::MonoTime;
 use sys::doorbell::EventFd;
 
@@ -40,7 +37,7 @@ impl Function {
         });
         interpose::finalise();
         let node = context.node.borrow();
-        say_end(context.logger, end, context.log_id.get());
+        process::say_end(context.logger, end, context.log_id.get());
         if let End::Code(code) = end {
             node.ctl().last_code.store(code.0, Ordering::Release);
         }
@@ -76,16 +73,6 @@ impl Function {
         let node = self.context.node.borrow();
         add(&node.ctl().user_ns, MonoTime::now().since_ns(start));
         code
-    }
-}
-
-fn say_end(logger: &Logger, end: End, id: Option<u64>) {
-    match end {
-        End::Code(code) => report::error(logger, id, format_args!("the process ends: {code}")),
-        End::Clean => {
-            let why = if TERMINATED.load(Std::Relaxed) { "SIGTERM" } else { "a finalize message" };
-            report::info(logger, None, format_args!("the process ends: {why}"));
-        }
     }
 }
 

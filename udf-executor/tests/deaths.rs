@@ -150,6 +150,14 @@ fn set_numbers_that_can_not_be_cost_the_set_that_is_left() {
 }
 
 #[test]
+fn the_process_leads_a_group_of_its_own() {
+    let mut node = Node::start(Setup::new("identity"));
+    node.ready();
+    assert_eq!(node.process_group(), node.pid());
+    node.finalize();
+}
+
+#[test]
 fn sigterm_ends_an_idle_process_well() {
     let mut node = Node::start(Setup::new("identity"));
     node.ready();

@@ -55,6 +55,26 @@ pub enum Dialect {
     Udf,
 }
 
+impl Dialect {
+    /// The code of a failure that has no better one.
+    #[must_use]
+    pub const fn failed(self) -> Code {
+        match self {
+            Dialect::BuiltIn => Code::FAILED,
+            Dialect::Udf => Code::FLOW_FUNC_FAILED,
+        }
+    }
+
+    /// The code of a value that is missing or wrong.
+    #[must_use]
+    pub const fn invalid(self) -> Code {
+        match self {
+            Dialect::BuiltIn => Code::PARAM_INVALID,
+            Dialect::Udf => Code::FLOW_FUNC_PARAM_INVALID,
+        }
+    }
+}
+
 /// What a clear request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clear {

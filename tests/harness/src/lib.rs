@@ -241,6 +241,21 @@ impl Rig {
         self.child.as_ref().unwrap()
     }
 
+    /// The process's number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child().pid
+    }
+
+    /// The number of its process group.
+    #[must_use]
+    pub fn process_group(&self) -> u32 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // proc_pid_stat(5): pid (comm) state ppid pgrp …
+        let behind = stat.rsplit_once(')').unwrap().1;
+        behind.split_whitespace().nth(2).unwrap().parse().unwrap()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         self.child().pidfd.signal(signal).unwrap();

@@ -20,14 +20,13 @@ use executor_rt::environment::Environment;
 use executor_rt::log::Logger;
 use executor_rt::node::open::Ports;
 use executor_rt::node::state::{Event, State};
-use executor_rt::node::{self, Failure, Resume, TERMINATED, WRITE_REFUSED, open, step};
+use executor_rt::node::{self, Failure, Resume, open, step};
 use executor_rt::server::{self, Dialect, MessageServer};
 use executor_rt::{interpose, report};
 use flow_func::abi::{ParamsV1, StrV1};
 use flow_func::codes::INIT_AGAIN;
 use sys::clock::MonoTime;
 use sys::doorbell::EventFd;
-use sys::signal::Signal;
 
 use crate::call::{Function, Instance};
 use crate::context::{Context, LogId};
@@ -67,19 +66,11 @@ pub(crate) fn start(
         let text = "argument --npu_sched=1: NPU-scheduled functions are not supported, expected 0";
         return Err(Failure::new(Code::FLOW_FUNC_NOT_SUPPORT, text));
     }
-    let system = |e: sys::SysError| Failure::new(Code::FLOW_FUNC_FAILED, e.to_string());
-    sys::process::limit_core_dumps().map_err(system)?;
-    // EPERM: it leads a session, and so a group, already.
-    let _leads = sys::process::own_group();
-    sys::signal::install_flag(Signal::TERM, &TERMINATED).map_err(system)?;
-    // Not ignored but handled: programs that the function executes keep the default.
-    sys::signal::install_flag(Signal::XFSZ, &WRITE_REFUSED).map_err(system)?;
-    let env = Environment::attach(Code::FLOW_FUNC_PARAM_INVALID)?;
+    let env = Environment::attach(Dialect::Udf)?;
     let ctl = env.worker.private.ctl;
-    ctl.pid.store(sys::process::pid(), Ordering::Relaxed);
-    ctl.generation.store(env.generation, Ordering::Relaxed);
-    ctl.state.store(step::ATTACH, Ordering::Release);
-    let mut node = bare_node(&env)?;
+    let queues = MessageQueues::new(MessageServer::new(Dialect::Udf));
+    let shared = env.node(Control { queues })?;
+    let mut node = Node { shared, handles: Handles::new(env.entries()), copies: Box::default() };
     ctl.state.store(step::QUEUES, Ordering::Release);
     open_control(&mut node, &args, logger)?;
     ctl.state.store(step::LOAD, Ordering::Release);
@@ -101,20 +92,6 @@ pub(crate) fn start(
         Ok(function) => init(node, function, &model, env, logger),
         Err(failure) => Err(init_failed(&mut node, logger, failure)),
     }
-}
-
-/// A node without ports.
-fn bare_node(env: &Environment) -> Result<Node, Failure> {
-    let worker = env.attached.worker(0, env.generation);
-    let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
-    let queues = MessageQueues::new(MessageServer::new(Dialect::Udf));
-    let shared = node::Node::new(env.attached.group, worker, Control { queues });
-    let mut shared =
-        shared.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
-    sys::signal::wake_on(Signal::TERM, &shared.waiter.ctl().sequence)
-        .map_err(|e| Failure::new(Code::FLOW_FUNC_FAILED, e.to_string()))?;
-    shared.waiter.nudged = env.bell.is_some();
-    Ok(Node { shared, handles: Handles::new(env.entries()), copies: Box::default() })
 }
 
 fn open_control(node: &mut Node, args: &UdfArgs, logger: &Logger) -> Result<(), Failure> {
