@@ -24,7 +24,7 @@ fn relu() -> crate::ops::relu::Relu {
 }
 
 fn mul() -> crate::ops::mul::Mul {
-    crate::ops::mul::Mul { broadcast: crate::ops::Broadcast::Numpy }
+    crate::ops::mul::Mul::new(crate::ops::Broadcast::Numpy)
 }
 
 /// positive = max(0, x * factor); squares = positive * positive. Both are outputs, and the second

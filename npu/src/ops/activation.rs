@@ -1,9 +1,58 @@
 //! Functions of one element: the ops Relu, HardSigmoid and HardSwish, and what a Conv applies to
 //! its result when the compiler has fused one into it.
 
-use crate::ops::OpError;
+use std::fmt;
+
+use crate::ops::{Op, OpEntry, OpError};
 use crate::params::{ParamReader, ParamWriter};
-use crate::tensor::{Fault, Inputs, Output};
+use crate::tensor::{Fault, Inputs, Output, TensorInfo};
+
+/// An op that is nothing but a function of one element. Its line has one input and its float kernel
+/// is the function's.
+pub trait Elementwise: fmt::Debug + Send + Sync + 'static {
+    /// The line of the table.
+    const ENTRY: &'static OpEntry;
+
+    /// The function.
+    fn function(&self) -> Activation;
+
+    /// As [`Op::encode`].
+    fn encode(&self, _into: &mut ParamWriter) {}
+
+    /// As [`Op::run`]; an op of other types than float32 has kernels for them.
+    ///
+    /// # Errors
+    /// As [`Op::run`].
+    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        self.function().run(inputs, output)
+    }
+}
+
+impl<E: Elementwise> Op for E {
+    fn entry(&self) -> &'static OpEntry {
+        E::ENTRY
+    }
+
+    fn encode(&self, into: &mut ParamWriter) {
+        Elementwise::encode(self, into);
+    }
+
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
+        Ok(inputs[0])
+    }
+
+    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        Elementwise::run(self, inputs, output)
+    }
+
+    fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
+        self.function().flops() * output.shape.elements() as u64
+    }
+
+    fn activation(&self) -> Option<Activation> {
+        Some(self.function())
+    }
+}
 
 /// A function of one element.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,59 +1,25 @@
 //! Add: the sum of two tensors, element by element, with broadcasting.
 
-use std::any::Any;
-
-use crate::DataType;
-use crate::ops::broadcast::Broadcast;
-use crate::ops::{Op, OpEntry, OpError, before};
-use crate::params::ParamWriter;
-use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, with_element};
+use crate::ops::OpEntry;
+use crate::ops::pairwise::{Pair, Pairwise};
+use crate::tensor::Element;
 
 /// The line of the table.
-pub static ENTRY: OpEntry = OpEntry {
-    name: "Add",
-    code: 1,
-    versions: &[1, 6, 7, 13, 14],
-    attributes: &[before("broadcast", 7), before("axis", 7), before("consumed_inputs", 6)],
-    inputs: (2, 2),
-    operands: (2, 2),
-    types: &[(DataType::FLOAT, 1), (DataType::INT32, 6), (DataType::INT64, 6)],
-    refused: "",
-    import: |node| Broadcast::imported(node, |broadcast| Box::new(Add { broadcast })),
-    decode: |from| Ok(Box::new(Add { broadcast: Broadcast::decode(from)? })),
-};
+pub static ENTRY: OpEntry = Add::entry("Add", 1);
 
 /// The sum of two tensors.
-#[derive(Clone, Copy, Debug)]
-pub struct Add {
-    /// How the second meets the first.
-    pub broadcast: Broadcast,
-}
+pub type Add = Pairwise<Plus>;
 
-impl Op for Add {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
-    }
+/// The sum of two elements.
+#[derive(Debug)]
+pub struct Plus;
 
-    fn encode(&self, into: &mut ParamWriter) {
-        self.broadcast.encode(into);
-    }
+impl Pair for Plus {
+    const ENTRY: &'static OpEntry = &ENTRY;
 
-    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
-        self.broadcast.infer(inputs)
-    }
-
-    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        with_element!(output.info.dtype, T => {
-            self.broadcast.run::<T>(inputs, output, <T as Element>::plus)
-        })
-    }
-
-    fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
-        output.shape.elements() as u64
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+    #[inline(always)]
+    fn of<T: Element>(a: T, b: T) -> T {
+        a.plus(b)
     }
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Behind a Conv the compiler computes it into the Conv's weights; this kernel is for the rest.
 
-use std::any::Any;
-
 use crate::DataType;
 use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, always, before, since};
 use crate::params::ParamWriter;
@@ -121,10 +119,6 @@ impl Op for BatchNormalization {
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
         2 * output.shape.elements() as u64
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

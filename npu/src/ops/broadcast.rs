@@ -1,10 +1,9 @@
-//! Two operands that broadcast to one result: parameters, inference and the walk that Add and Mul
-//! share.
+//! Two operands that broadcast to one result: parameters, inference and the walk.
 //!
 //! From opset 7 on, numpy's rule. Before, the attributes `broadcast` and `axis` say that the second
 //! operand's dims stand at `axis` of the first one's; the rest of the second are ones.
 
-use crate::ops::{Imported, Node, Op, OpError, axis};
+use crate::ops::{Node, OpError, axis};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo};
@@ -41,14 +40,6 @@ impl Broadcast {
             axis("axis", given, rank)?
         };
         Ok(Self::At(at))
-    }
-
-    /// An op of two operands with this broadcast.
-    pub(super) fn imported(
-        node: &Node<'_>,
-        make: fn(Self) -> Box<dyn Op>,
-    ) -> Result<Imported, OpError> {
-        Ok(Imported { op: make(Self::import(node)?), operands: vec![0, 1] })
     }
 
     pub(super) fn encode(self, into: &mut ParamWriter) {

@@ -1,7 +1,5 @@
 //! Concat: tensors behind one another along an axis.
 
-use std::any::Any;
-
 use crate::DataType;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, axis};
 use crate::params::{ParamReader, ParamWriter};
@@ -99,10 +97,6 @@ impl Op for Concat {
 
     fn flops(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> u64 {
         0
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -6,8 +6,6 @@
 
 mod direct;
 
-use std::any::Any;
-
 use crate::DataType;
 use crate::isa;
 use crate::ops::gemm::Gemm;
@@ -343,10 +341,6 @@ impl Op for Conv {
         (2 * depth + bias + self.activation.flops()) * output.shape.elements() as u64
     }
 
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 #[cfg(test)]

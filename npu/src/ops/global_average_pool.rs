@@ -1,12 +1,9 @@
 //! GlobalAveragePool: the mean of each feature map.
 
-use std::any::Any;
-
 use crate::DataType;
 use crate::isa::{self, Routine};
 use crate::ops::gemm::sum;
 use crate::ops::{Imported, Op, OpEntry, OpError};
-use crate::params::ParamWriter;
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
@@ -33,8 +30,6 @@ impl Op for GlobalAveragePool {
         &ENTRY
     }
 
-    fn encode(&self, _into: &mut ParamWriter) {}
-
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         let shape = inputs[0].shape;
         let dims = shape.dims();
@@ -55,10 +50,6 @@ impl Op for GlobalAveragePool {
 
     fn flops(&self, inputs: &[TensorInfo], _output: &TensorInfo) -> u64 {
         inputs[0].shape.elements() as u64
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

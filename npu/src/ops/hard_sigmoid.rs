@@ -1,11 +1,9 @@
 //! HardSigmoid: max(0, min(1, alpha * x + beta)).
 
-use std::any::Any;
-
 use crate::DataType;
-use crate::ops::{Activation, Imported, Op, OpEntry, OpError, always, before};
+use crate::ops::activation::Elementwise;
+use crate::ops::{Activation, Imported, OpEntry, always, before};
 use crate::params::ParamWriter;
-use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 /// The line of the table.
 pub static ENTRY: OpEntry = OpEntry {
@@ -33,40 +31,16 @@ pub struct HardSigmoid {
     pub beta: f32,
 }
 
-impl HardSigmoid {
-    fn function(self) -> Activation {
-        Activation::HardSigmoid { alpha: self.alpha, beta: self.beta }
-    }
-}
+impl Elementwise for HardSigmoid {
+    const ENTRY: &'static OpEntry = &ENTRY;
 
-impl Op for HardSigmoid {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn function(&self) -> Activation {
+        Activation::HardSigmoid { alpha: self.alpha, beta: self.beta }
     }
 
     fn encode(&self, into: &mut ParamWriter) {
         into.f32(self.alpha);
         into.f32(self.beta);
-    }
-
-    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
-        Ok(inputs[0])
-    }
-
-    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        self.function().run(inputs, output)
-    }
-
-    fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
-        self.function().flops() * output.shape.elements() as u64
-    }
-
-    fn activation(&self) -> Option<Activation> {
-        Some(self.function())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

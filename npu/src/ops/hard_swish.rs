@@ -1,11 +1,8 @@
 //! HardSwish: x * max(0, min(1, x / 6 + 0.5)).
 
-use std::any::Any;
-
 use crate::DataType;
-use crate::ops::{Activation, Imported, Op, OpEntry, OpError};
-use crate::params::ParamWriter;
-use crate::tensor::{Fault, Inputs, Output, TensorInfo};
+use crate::ops::activation::Elementwise;
+use crate::ops::{Activation, Imported, OpEntry};
 
 /// The line of the table.
 pub static ENTRY: OpEntry = OpEntry {
@@ -25,31 +22,11 @@ pub static ENTRY: OpEntry = OpEntry {
 #[derive(Clone, Copy, Debug)]
 pub struct HardSwish;
 
-impl Op for HardSwish {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
-    }
+impl Elementwise for HardSwish {
+    const ENTRY: &'static OpEntry = &ENTRY;
 
-    fn encode(&self, _into: &mut ParamWriter) {}
-
-    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
-        Ok(inputs[0])
-    }
-
-    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        Activation::HardSwish.run(inputs, output)
-    }
-
-    fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
-        Activation::HardSwish.flops() * output.shape.elements() as u64
-    }
-
-    fn activation(&self) -> Option<Activation> {
-        Some(Activation::HardSwish)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn function(&self) -> Activation {
+        Activation::HardSwish
     }
 }
 

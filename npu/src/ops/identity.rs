@@ -1,10 +1,7 @@
 //! Identity: the input itself. The compiler takes it out where no copy is needed.
 
-use std::any::Any;
-
 use crate::ops::movement::{ALL_TYPES, copy};
 use crate::ops::{Imported, Op, OpEntry, OpError};
-use crate::params::ParamWriter;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 /// The line of the table.
@@ -30,8 +27,6 @@ impl Op for Identity {
         &ENTRY
     }
 
-    fn encode(&self, _into: &mut ParamWriter) {}
-
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         Ok(inputs[0])
     }
@@ -46,10 +41,6 @@ impl Op for Identity {
 
     fn is_view(&self) -> bool {
         true
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -1,12 +1,9 @@
 //! MatMul: matrix products by numpy's rule, with broadcasting of the dims before the last two.
 
-use std::any::Any;
-
 use crate::DataType;
 use crate::isa;
 use crate::ops::gemm::Gemm;
 use crate::ops::{Activation, Imported, Op, OpEntry, OpError};
-use crate::params::ParamWriter;
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, with_element};
 
@@ -98,8 +95,6 @@ impl Op for MatMul {
         &ENTRY
     }
 
-    fn encode(&self, _into: &mut ParamWriter) {}
-
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         let (a, b) = (inputs[0].shape, inputs[1].shape);
         let shape = Product::new(&a, &b).and_then(|product| product.shape(&a, &b));
@@ -119,10 +114,6 @@ impl Op for MatMul {
     fn flops(&self, inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
         let depth = inputs[0].shape.dims().last().copied().unwrap_or(0);
         2 * depth as u64 * output.shape.elements() as u64
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -3,8 +3,9 @@
 //! **Adding an op is adding one file** and its line in `ops!` below. The file holds an
 //! [`OpEntry`] (name, number, opsets, attributes, types) and a type that implements [`Op`]: its
 //! parameters, their bytes in a program, shape inference, the portable kernel, and the tests.
-//! Nothing else knows the op: the compiler imports, infers and folds through the table, a program
-//! is opened and run through it, and docs/status.md is compared with it.
+//! A function of one element, or of two, says only that it is one: [`activation::Elementwise`],
+//! [`pairwise::Pair`]. Nothing else knows the op: the compiler imports, infers and folds through
+//! the table, a program is opened and run through it, and docs/status.md is compared with it.
 //!
 //! Fused forms are parameters of an op (the activation of a Conv), not ops of their own.
 
@@ -19,6 +20,7 @@ pub mod activation;
 mod broadcast;
 mod gemm;
 mod movement;
+pub mod pairwise;
 
 use std::any::Any;
 use std::fmt;
@@ -40,8 +42,8 @@ pub trait Op: Any + fmt::Debug + Send + Sync {
     /// The op's line of the table.
     fn entry(&self) -> &'static OpEntry;
 
-    /// Writes the parameters; [`OpEntry::decode`] reads them.
-    fn encode(&self, into: &mut ParamWriter);
+    /// Writes the parameters; [`OpEntry::decode`] reads them. An op may have none.
+    fn encode(&self, _into: &mut ParamWriter) {}
 
     /// Type and shape of the output. The table has checked number and types of the inputs.
     ///
@@ -78,9 +80,14 @@ pub trait Op: Any + fmt::Debug + Send + Sync {
     fn reads_shape_only(&self) -> bool {
         false
     }
+}
 
+impl dyn Op {
     /// For looking at the parameters of one op.
-    fn as_any(&self) -> &dyn Any;
+    #[must_use]
+    pub fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 /// What an op made of a node: itself, and which inputs are left as operands.

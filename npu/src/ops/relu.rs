@@ -1,11 +1,9 @@
 //! Relu: max(0, x).
 
-use std::any::Any;
-
 use crate::DataType;
-use crate::ops::{Activation, Imported, Op, OpEntry, OpError, before};
-use crate::params::ParamWriter;
-use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo};
+use crate::ops::activation::Elementwise;
+use crate::ops::{Activation, Imported, OpEntry, before};
+use crate::tensor::{Element, Fault, Inputs, Output};
 
 /// The line of the table.
 pub static ENTRY: OpEntry = OpEntry {
@@ -25,35 +23,19 @@ pub static ENTRY: OpEntry = OpEntry {
 #[derive(Clone, Copy, Debug)]
 pub struct Relu;
 
-impl Op for Relu {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
-    }
+impl Elementwise for Relu {
+    const ENTRY: &'static OpEntry = &ENTRY;
 
-    fn encode(&self, _into: &mut ParamWriter) {}
-
-    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
-        Ok(inputs[0])
+    fn function(&self) -> Activation {
+        Activation::Relu
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         match output.info.dtype {
             DataType::INT32 => positive::<i32>(inputs, output),
             DataType::INT64 => positive::<i64>(inputs, output),
-            _ => Activation::Relu.run(inputs, output),
+            _ => self.function().run(inputs, output),
         }
-    }
-
-    fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
-        Activation::Relu.flops() * output.shape.elements() as u64
-    }
-
-    fn activation(&self) -> Option<Activation> {
-        Some(Activation::Relu)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

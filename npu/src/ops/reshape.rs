@@ -4,8 +4,6 @@
 //! is compiled; a program holds the resolved dims. 0 keeps a dim (unless `allowzero`), -1 takes
 //! what is left.
 
-use std::any::Any;
-
 use crate::DataType;
 use crate::ops::movement::copy;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, before, since};
@@ -128,10 +126,6 @@ impl Op for Reshape {
 
     fn is_view(&self) -> bool {
         true
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -1,8 +1,6 @@
 //! Shape: the dims of a tensor, as numbers. In a compiled model they are constants, so the kernel
 //! runs when the model is compiled.
 
-use std::any::Any;
-
 use crate::DataType;
 use crate::ops::movement::ALL_TYPES;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, since};
@@ -84,10 +82,6 @@ impl Op for Shape {
 
     fn reads_shape_only(&self) -> bool {
         true
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -4,8 +4,6 @@
 //! known when the model is compiled; a program holds, for each dim, the first index, the step and
 //! the length that they mean.
 
-use std::any::Any;
-
 use crate::ops::movement::ALL_TYPES;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, axis, before};
 use crate::params::{ParamReader, ParamWriter};
@@ -209,10 +207,6 @@ impl Op for Slice {
 
     fn flops(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> u64 {
         0
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

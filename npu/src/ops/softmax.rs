@@ -1,8 +1,6 @@
 //! Softmax: exp(x) by its sum. From opset 13 on along one axis; before, over all dims from the axis
 //! on, taken together.
 
-use std::any::Any;
-
 use crate::DataType;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, axis};
 use crate::params::{ParamReader, ParamWriter};
@@ -95,10 +93,6 @@ impl Op for Softmax {
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
         4 * output.shape.elements() as u64
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 
