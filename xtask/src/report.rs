@@ -23,6 +23,14 @@ impl Tally {
         self.failed += other.failed;
     }
 
+    /// What the last line of a report counts: `suite: passed N failed N skipped N`.
+    pub(crate) fn of_report(line: &str) -> Option<Self> {
+        let (_, counts) = line.split_once(": passed ")?;
+        let words: Vec<&str> = counts.split(' ').collect();
+        let [passed, "failed", failed, "skipped", _] = words[..] else { return None };
+        Some(Self { passed: passed.parse().ok()?, failed: failed.parse().ok()? })
+    }
+
     /// What a line of libtest or of nextest counts, if it is such a line.
     pub(crate) fn of_line(line: &str) -> Option<Self> {
         let counts = match line.trim().strip_prefix("test result: ") {
@@ -73,6 +81,12 @@ impl Row {
     }
 }
 
+/// What a line of a report says was skipped, and why: `suite: skipped N (which): why`.
+pub(crate) fn skipped_of(line: &str) -> Option<String> {
+    let (suite, rest) = line.split_once(": skipped ")?;
+    Some(format!("{suite}: {rest}"))
+}
+
 /// Lines of a command that say only that all is well.
 pub(crate) fn is_noise(line: &str) -> bool {
     let text = line.trim_start();
@@ -103,6 +117,17 @@ mod tests {
         let bad =
             "Summary [ 9.1s] 5/9 tests run: 2 passed (1 slow, 1 leaky), 2 failed, 1 timed out";
         assert_eq!(Tally::of_line(bad), Some(Tally { passed: 2, failed: 3 }));
+    }
+
+    #[test]
+    fn counts_reports_and_what_they_skip() {
+        let line = "hil ascend: passed 3 failed 1 skipped 49";
+        assert_eq!(Tally::of_report(line), Some(Tally { passed: 3, failed: 1 }));
+        let why = "hil ascend: skipped 49 (all cases): HIL=1 is not set";
+        assert_eq!(Tally::of_report(why), None);
+        let listed = "hil ascend: 49 (all cases): HIL=1 is not set";
+        assert_eq!(skipped_of(why).as_deref(), Some(listed));
+        assert_eq!((skipped_of(line), Tally::of_line(line)), (None, None));
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub(crate) enum Action {
     Test(&'static [&'static str]),
     /// The same by `cargo nextest run` where that is installed.
     Nextest(&'static [&'static str]),
+    /// `cargo test` of a program that reports `passed N failed N skipped N` and why; counts those.
+    /// All may be skipped, none is a failure.
+    Report(&'static [&'static str]),
     /// `cargo test` of the nightly toolchain.
     NightlyTest(&'static [&'static str]),
     /// A function of this program; each line it returns counts one.
@@ -117,6 +120,9 @@ const fn nextest(args: &'static [&'static str]) -> Step {
 }
 const fn nightly_test(args: &'static [&'static str]) -> Step {
     Step::new(Action::NightlyTest(args)).needs(Need::Nightly)
+}
+const fn report(args: &'static [&'static str]) -> Step {
+    Step::new(Action::Report(args))
 }
 const fn inner(function: fn(&Context) -> Result<Vec<String>, String>) -> Step {
     Step::new(Action::Inner(function))
@@ -203,7 +209,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "probe",
         about: "executor-core links without std and without an allocator",
-        budget_s: 40,
+        budget_s: 30,
         steps: &[inner(probe::run).compiles()],
     },
     Stage {
@@ -272,9 +278,27 @@ pub(crate) const STAGES: &[Stage] = &[
         ],
     },
     Stage {
+        name: "conformance",
+        about: "one suite for what runs models: in this process, and in real executors",
+        budget_s: 30,
+        steps: &[
+            test(&["-p", "tests", "--lib", "--test", "conformance", "--test", "hil", "--no-run"])
+                .compiles(),
+            test(&["-p", "tests", "--lib"]),
+            report(&["-p", "tests", "--test", "conformance"]),
+        ],
+    },
+    Stage {
+        name: "hil",
+        about: "the same suite on a device of this machine, with HIL=1 and where one is",
+        budget_s: 20,
+        // A build step would count as passed where nothing is.
+        steps: &[report(&["-p", "tests", "--test", "hil"])],
+    },
+    Stage {
         name: "fault",
         about: "every kind of process killed and stopped: nothing lost, nothing left, no hang",
-        budget_s: 60,
+        budget_s: 40,
         steps: &[
             cargo(&["build", "--release", "-p", "tests", "--bin", "figure-fault"]).compiles(),
             cargo(&["run", "--release", "-p", "tests", "--bin", "figure-fault", "--", "--smoke"]),
@@ -283,7 +307,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "bench",
         about: "every benchmark runs once",
-        budget_s: 60,
+        budget_s: 50,
         steps: &[
             // Unoptimised: what counts here is that each runs; times come from `cargo xtask bench`.
             cargo(&["test", "-p", "benches", "--benches"]).compiles(),
@@ -292,7 +316,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "sanitizers",
         about: "the core's tests under AddressSanitizer; ThreadSanitizer where std can be built",
-        budget_s: 90,
+        budget_s: 80,
         steps: &[
             nightly_test(&["-p", "executor-core", "--target", SANITIZED, "--no-run"])
                 .variant("asan", ASAN)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::context::Context;
 use crate::oracle;
 use crate::process::{self, Line};
-use crate::report::{Row, Tally, is_noise};
+use crate::report::{Row, Tally, is_noise, skipped_of};
 use crate::stages::{
     Action, COMPILE_BUDGET_S, NOT_FOR_NEXTEST, Need, STAGES, Stage, Step, TOTAL_BUDGET_S,
 };
@@ -129,6 +129,7 @@ impl Runner<'_> {
             }
             Action::Cargo(args) => (self.context.cargo(step.folder, args), false),
             Action::Test(args) => (self.tests("test", step.folder, args), !step.compiles),
+            Action::Report(args) => (self.tests("test", step.folder, args), false),
             Action::Nextest(args) if has_nextest() => {
                 let args = [&["-E", NOT_FOR_NEXTEST], args].concat();
                 (self.tests("nextest run", step.folder, &args), !step.compiles)
@@ -144,6 +145,9 @@ impl Runner<'_> {
             command.env("CARGO_TARGET_DIR", self.context.variant_target(variant));
         }
         println!("$ {}{}", step.prefix(), process::show(&command));
+        if matches!(step.action, Action::Report(_)) {
+            return self.report(&mut command, deadline, tally);
+        }
         let counted = self.command(&mut command, deadline, tally)?;
         match counts {
             true if counted.passed == 0 => {
@@ -183,6 +187,35 @@ impl Runner<'_> {
         tally.add(counted);
         match status? {
             status if status.success() => Ok(counted),
+            status => Err(format!("`{}` failed: {status}", process::show(command))),
+        }
+    }
+
+    /// Runs a command that reports; what it skips is listed at the end, and is not counted.
+    fn report(
+        &mut self,
+        command: &mut Command,
+        deadline: Instant,
+        tally: &mut Tally,
+    ) -> Result<(), String> {
+        let (mut reports, mut skipped) = (0, Vec::new());
+        let status = process::run_lines(command, Some(deadline), |line| {
+            let (Line::Out(text) | Line::Err(text)) = line;
+            if let Some(count) = Tally::of_report(&text) {
+                reports += 1;
+                tally.add(count);
+            }
+            skipped.extend(skipped_of(&text));
+            if self.verbose || !is_noise(&text) {
+                println!("  {text}");
+            }
+        });
+        self.skipped.extend(skipped);
+        match status? {
+            status if status.success() && reports > 0 => Ok(()),
+            status if status.success() => {
+                Err(format!("`{}` reported nothing", process::show(command)))
+            }
             status => Err(format!("`{}` failed: {status}", process::show(command))),
         }
     }

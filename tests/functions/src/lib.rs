@@ -12,10 +12,12 @@
 //! | `busy` | as `forward` after spinning for `us` microseconds |
 //! | `act` | as `forward`, except for one id: see `act` |
 //! | `sum` | keeps what comes and sends every `every`-th time the sum of the first elements |
+//! | `send` | sends what its input, bytes, describes: see `send` |
 //! | `user` | sends the first 8 bytes of the user data as its one element |
 
 mod act;
 mod scribble;
+mod send;
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -63,6 +65,7 @@ export_flow_funcs! {
     "poke" => scribble::Poke,
     "busy" => Busy,
     "act" => act::Act,
+    "send" => send::Send,
     "sum" => Sum,
     "user" => User,
 }
