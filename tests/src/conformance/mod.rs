@@ -5,8 +5,8 @@
 //!                   ├─ Executors     a deployed flow: session, queues, npu-executor processes
 //!                   └─ Ascend        a device of this machine (tests/hil); none can be driven yet
 //! ```
-//! What a case expects is written down or computed by [`reference`], never by the code under test;
-//! models are written by [`onnx`], which shares nothing with the compiler's reader. A case that a
+//! What a case expects is written down or computed by `reference`, never by the code under test;
+//! models are written by `onnx`, which shares nothing with the compiler's reader. A case that a
 //! backend cannot express is skipped with a reason and counted; it never counts as passed.
 
 pub mod ascend;

@@ -1,4 +1,4 @@
-//! The cases. One that compares values is a [`Sample`]; the others are steps.
+//! The cases. One that compares values is a `Sample`; the others are steps.
 
 mod layers;
 mod loads;
