@@ -10,6 +10,7 @@ use tests::conformance::cases;
 use tests::conformance::executors::Executors;
 use tests::conformance::run;
 use tests::conformance::software_npu::SoftwareNpu;
+use tests::flows;
 
 fn main() -> ExitCode {
     // One of these a case would hide the rest.
@@ -18,6 +19,8 @@ fn main() -> ExitCode {
             eprintln!("{line}");
         }
     });
+    // Not built by this test's build: an old one would be tested without a word.
+    println!("executors: {}", flows::program("npu-executor").display());
     let backends: [Box<dyn Backend>; 2] = [Box::new(SoftwareNpu), Box::new(Executors)];
     run::main(&backends, &cases::all())
 }
