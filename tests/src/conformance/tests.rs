@@ -3,7 +3,8 @@
 
 use super::onnx::Onnx;
 use super::software_npu::SoftwareNpu;
-use super::{Backend, Flow, Loaded, Presence, Step, Values, cases, run};
+use super::tensor::floats;
+use super::{Answer, Backend, Flow, Loaded, Message, Presence, Step, Values, cases, run};
 
 /// What a lying backend changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +73,54 @@ impl Loaded for LyingUnits {
     }
 }
 
+/// A flow that answers every id with the same value, or the ids in pairs the other way round.
+struct LyingFlow {
+    swaps: bool,
+    fed: u64,
+    fetched: u64,
+}
+
+/// A backend with such flows.
+struct Messenger {
+    swaps: bool,
+}
+
+impl Backend for Messenger {
+    fn name(&self) -> &'static str {
+        "messenger"
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Present
+    }
+
+    fn load(&self, models: &[Onnx]) -> Step<Box<dyn Loaded>> {
+        SoftwareNpu.load(models)
+    }
+
+    fn flow(&self, _model: &Onnx) -> Step<Box<dyn Flow>> {
+        Ok(Box::new(LyingFlow { swaps: self.swaps, fed: 0, fetched: 0 }))
+    }
+}
+
+impl Flow for LyingFlow {
+    fn feed(&mut self, _messages: Vec<Message>) -> Step<u64> {
+        self.fed += 1;
+        Ok(self.fed)
+    }
+
+    fn fetch(&mut self) -> Step<(u64, Answer)> {
+        self.fetched += 1;
+        let id = if self.swaps { self.fetched ^ 1 } else { self.fetched };
+        // What the first of the ids in order has to come to.
+        Ok((id, Answer::Data(vec![floats(&[1], &[0.25])])))
+    }
+
+    fn close(self: Box<Self>) -> Step {
+        Ok(())
+    }
+}
+
 /// Cases of messages, which the software NPU skips.
 fn of_flows() -> usize {
     cases::all().iter().filter(|case| case.name.starts_with("flow/")).count()
@@ -94,7 +143,7 @@ fn every_op_of_the_table_has_a_case_and_names_are_unique() {
 fn a_wrong_answer_fails_every_case_that_looks_at_it() {
     for (lie, not_seen) in [
         // There is no value to change.
-        (Lie::Values, &["size/zero"][..]),
+        (Lie::Values, &["Reshape/allowzero", "size/zero"][..]),
         (Lie::Shapes, &[]),
         (Lie::Codes, &[]),
         (Lie::Names, &[]),
@@ -110,6 +159,18 @@ fn an_input_that_does_not_fit_has_to_be_a_code() {
     let report = run::run(&Liar(Lie::Fits), &cases::all(), "");
     let failed: Vec<&str> = report.failed.iter().map(|(name, _)| *name).collect();
     assert_eq!(failed, ["run/wrong-shape", "run/wrong-rank", "run/wrong-type"], "{report}");
+}
+
+#[test]
+fn wrong_answers_of_a_flow_fail_every_case_of_messages() {
+    for swaps in [false, true] {
+        let report = run::run(&Messenger { swaps }, &cases::all(), "flow/");
+        let counts = (report.passed.len(), report.failed.len(), report.skipped.len());
+        assert_eq!(counts, (0, of_flows(), 0), "{report}");
+        let order = report.failed.iter().find(|(name, _)| *name == "flow/ids-in-order");
+        let why = if swaps { "expected 1" } else { "`y`[0]" };
+        assert!(order.is_some_and(|(_, text)| text.contains(why)), "{report}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ samples! {
     "Conv/three-dims": conv_three_dims,
     "MatMul/matrices": matrices,
     "MatMul/batches": batches,
+    "MatMul/vectors": vectors,
     "MatMul/int32": matrices_of_ints,
     "GlobalAveragePool/maps": pool,
     "Softmax/last-axis": softmax_last,
@@ -117,6 +118,19 @@ fn matrices() -> Sample {
 
 fn batches() -> Sample {
     product(&[2, 1, 3, 4], &[5, 4, 2], &[2, 5, 3, 2])
+}
+
+/// A vector on the left is a row, whose dim is then taken away: `[2] · [3, 2, 2]`.
+fn vectors() -> Sample {
+    let (a, b) = (Array::random(&[1, 2], 16), Array::random(&[3, 2, 2], 17));
+    let y = mat_mul(&a, &b, &[3, 1, 2]);
+    let model = Onnx::new(9)
+        .input("a", Float32, &[2])
+        .input("b", Float32, &[3, 2, 2])
+        .node("MatMul", &["a", "b"], "y", &[])
+        .output("y", Float32, &[3, 2]);
+    let (a, y) = (Array { dims: vec![2], ..a }, Array { dims: vec![3, 2], ..y });
+    Sample::new(model, [("a", a.tensor()), ("b", b.tensor())], y.tensor()).within(SUMS)
 }
 
 fn matrices_of_ints() -> Sample {

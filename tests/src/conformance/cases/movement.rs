@@ -13,6 +13,7 @@ samples! {
     "Identity/bits": identity,
     "Identity/int64": identity_longs,
     "Reshape/keep-and-rest": reshape,
+    "Reshape/allowzero": reshape_to_zero,
     "Reshape/opset-1-attribute": reshape_attribute,
     "Shape/whole": shape,
     "Shape/start-end": shape_part,
@@ -73,6 +74,15 @@ fn reshape() -> Sample {
         .output("y", Float32, &[2, 6, 2]);
     let y = floats(&[2, 6, 2], &super::tensor::as_floats(&x));
     Sample::new(model, [("x", x)], y)
+}
+
+fn reshape_to_zero() -> Sample {
+    let model = Onnx::new(14)
+        .input("x", Float32, &[3, 0])
+        .constant("to", &longs(&[3], &[0, 2, 5]))
+        .node("Reshape", &["x", "to"], "y", &[("allowzero", Attr::Int(1))])
+        .output("y", Float32, &[0, 2, 5]);
+    Sample::new(model, [("x", floats(&[3, 0], &[]))], floats(&[0, 2, 5], &[]))
 }
 
 fn reshape_attribute() -> Sample {
