@@ -147,8 +147,9 @@ pub struct SupervisorPlan {
 }
 
 impl SupervisorPlan {
-    /// Version this build writes and reads.
-    pub const VERSION: u32 = 1;
+    /// Version this build writes and reads; it grows with the fields and with what an executor expects
+    /// of its environment.
+    pub const VERSION: u32 = 2;
 }
 
 /// Commands on the command socket: one byte a datagram.

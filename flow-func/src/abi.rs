@@ -94,6 +94,25 @@ pub mod kind {
     pub const DATA_TYPE: u32 = 9;
     /// Many i32, `TensorDataType` values.
     pub const DATA_TYPE_LIST: u32 = 10;
+
+    /// In words.
+    #[must_use]
+    pub const fn name(kind: u32) -> &'static str {
+        match kind {
+            STR => "a text",
+            STR_LIST => "a list of texts",
+            INT => "an integer",
+            INT_LIST => "a list of integers",
+            INT_LIST_LIST => "a list of lists of integers",
+            FLOAT => "a float",
+            FLOAT_LIST => "a list of floats",
+            BOOL => "a boolean",
+            BOOL_LIST => "a list of booleans",
+            DATA_TYPE => "a data type",
+            DATA_TYPE_LIST => "a list of data types",
+            _ => "something unknown",
+        }
+    }
 }
 
 /// Levels of [`ApiV1::log`], udf §1.17.

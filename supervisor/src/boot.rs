@@ -210,7 +210,7 @@ pub(crate) fn check_slots(plan: &SupervisorPlan, slots: u32) -> Result<(), Refus
 
 #[cfg(test)]
 mod tests {
-    use super::{check_slots, parse};
+    use super::{SupervisorPlan, check_slots, parse};
 
     const NODE: &str = r#"{"slot":1,"name":"a","program":"/bin/sh","args":[],"env":[],
         "inherit":[],"stdout_fd":1,"stderr_fd":2,"restart":{"when":"on-failure","max":1,
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_good_plan_passes() {
-        let plan = parse(plan(1, NODE).as_bytes()).expect("plan");
+        let plan = parse(plan(SupervisorPlan::VERSION, NODE).as_bytes()).expect("plan");
         assert_eq!((plan.nodes.len(), plan.sabotage), (1, 0));
         check_slots(&plan, 2).expect("slots");
         let text = check_slots(&plan, 1).expect_err("outside").to_string();
@@ -240,23 +240,36 @@ mod tests {
     #[test]
     fn impossible_plans_are_refused_with_what_is_wrong() {
         assert!(refusal("{").contains("plan in DFLOW_PLAN_FD: EOF"));
-        assert!(refusal(&plan(9, "")).contains("found version 9, expected 1"));
-        assert!(refusal(&plan(1, &format!("{NODE},{NODE}"))).contains("also that of node a"));
+        assert!(refusal(&plan(9, "")).contains("found version 9, expected 2"));
+        assert!(
+            refusal(&plan(SupervisorPlan::VERSION, &format!("{NODE},{NODE}")))
+                .contains("also that of node a")
+        );
         let twice = |slot: u32| {
             let also = format!(r#""cpu":null,"also":[{{"slot":{slot},"name":"m"}}]"#);
             NODE.replace(r#""cpu":null"#, &also)
         };
-        assert!(refusal(&plan(1, &twice(1))).contains("slot 1 is named twice"));
-        assert!(refusal(&plan(1, &twice(0))).contains("slot 0 is the host's"));
+        assert!(
+            refusal(&plan(SupervisorPlan::VERSION, &twice(1))).contains("slot 1 is named twice")
+        );
+        assert!(
+            refusal(&plan(SupervisorPlan::VERSION, &twice(0))).contains("slot 0 is the host's")
+        );
         let second = twice(2).replace(r#""slot":1,"#, r#""slot":3,"#);
-        let both = plan(1, &format!("{},{second}", twice(2)));
+        let both = plan(SupervisorPlan::VERSION, &format!("{},{second}", twice(2)));
         assert!(refusal(&both).contains("slot 2 is also that of node a"));
-        let outside = parse(plan(1, &twice(7)).as_bytes()).expect("plan");
+        let outside = parse(plan(SupervisorPlan::VERSION, &twice(7)).as_bytes()).expect("plan");
         let text = check_slots(&outside, 2).expect_err("outside").to_string();
         assert_eq!(text, "plan, node a: slot 7, but the group has 2");
         let zero = NODE.replace("\"slot\":1", "\"slot\":0");
-        assert!(refusal(&plan(1, &zero)).contains("slot 0 is the host's"));
-        assert!(refusal(&plan(1, &NODE.replace("/bin/sh", ""))).contains("no program"));
-        assert!(refusal(&plan(1, &NODE.replace("stall_ms", "stal_ms"))).contains("stal_ms"));
+        assert!(refusal(&plan(SupervisorPlan::VERSION, &zero)).contains("slot 0 is the host's"));
+        assert!(
+            refusal(&plan(SupervisorPlan::VERSION, &NODE.replace("/bin/sh", "")))
+                .contains("no program")
+        );
+        assert!(
+            refusal(&plan(SupervisorPlan::VERSION, &NODE.replace("stall_ms", "stal_ms")))
+                .contains("stal_ms")
+        );
     }
 }

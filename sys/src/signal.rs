@@ -298,10 +298,12 @@ mod tests {
         static WORD: AtomicU32 = AtomicU32::new(7);
         install_flag(Signal::HUP, &SEEN).expect("handler");
         wake_on(Signal::HUP, &WORD).expect("word");
-        let sleeper = thread::spawn(|| {
+        let watchdog = crate::clock::MonoTime::now().add_ms(60_000);
+        let sleeper = thread::spawn(move || {
             while !SEEN.load(Ordering::Acquire) {
                 // Returns at once when the signal came between the look and the wait.
-                crate::futex::wait(&WORD, 7, None);
+                let woken = crate::futex::wait(&WORD, 7, Some(watchdog));
+                assert_ne!(woken, crate::futex::WaitOutcome::TimedOut, "nobody woke it");
             }
         });
         let sender = thread::spawn(|| raise(Signal::HUP));

@@ -251,10 +251,12 @@ fn expand(path: &str, recursive: bool, to: &mut Vec<Source>) -> Result<(), Failu
     Ok(())
 }
 
-/// Files of a folder, then its folders, each sorted by name. Links to folders are not followed.
+/// Files of a folder, then its folders, each sorted by name; without those whose names begin with a
+/// point. Links to folders are not followed.
 /// What can't be looked at, as a link to nothing, is taken for a file: reading it says why.
 fn walk(folder: &Path, recursive: bool, to: &mut Vec<Source>) -> std::io::Result<()> {
     let mut entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    entries.retain(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in &entries {
         if fs::metadata(entry.path()).map_or(true, |data| data.is_file()) {

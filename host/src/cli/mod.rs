@@ -13,6 +13,7 @@ mod ps;
 mod report;
 mod run;
 mod stats;
+mod values;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

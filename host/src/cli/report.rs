@@ -12,7 +12,7 @@ use sys::errno::Errno;
 use sys::poll::{Events, PollFd, poll};
 
 use super::inputs::Item;
-use super::{Failure, interrupt, write_out};
+use super::{Failure, interrupt, values, write_out};
 use crate::error::io_text;
 use crate::graph::Shape;
 use crate::plan::DeployPlan;
@@ -49,6 +49,8 @@ pub(super) struct Counts {
     pub(super) bytes: u64,
     /// Lines with an error.
     pub(super) errors: u64,
+    /// Those of them for what could not be fed.
+    pub(super) not_fed: u64,
     /// Nobody reads stdout any more.
     pub(super) unread: bool,
     /// Lines that stdout's reader did not take after an interrupt.
@@ -62,6 +64,7 @@ pub(super) struct Counts {
 pub(super) struct Report {
     outputs: Vec<String>,
     folder: Option<PathBuf>,
+    values: usize,
     bar: ProgressBar,
     ids: Mutex<HashMap<u64, (Known, usize)>>,
     named: Condvar,
@@ -73,11 +76,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Report {
-    /// A report of a flow's outputs; with `folder`, their bytes are written there.
-    pub(super) fn new(plan: &DeployPlan, folder: Option<PathBuf>, bar: ProgressBar) -> Report {
+    /// A report of a flow's outputs: `values` of each are shown, and with `folder`, their bytes are
+    /// written there.
+    pub(super) fn new(
+        plan: &DeployPlan,
+        folder: Option<PathBuf>,
+        values: usize,
+        bar: ProgressBar,
+    ) -> Report {
         Report {
             outputs: plan.host.outputs.iter().map(|output| output.name.clone()).collect(),
             folder,
+            values,
             bar,
             ids: Mutex::default(),
             named: Condvar::new(),
@@ -98,7 +108,10 @@ impl Report {
 
     /// A feed could not be made.
     pub(super) fn not_fed(&self, item: &Item, reason: &str) {
-        lock(&self.counts).errors += 1;
+        let mut counts = lock(&self.counts);
+        counts.errors += 1;
+        counts.not_fed += 1;
+        drop(counts);
         self.bar.inc(self.outputs.len() as u64);
         let code = code_text(Code::PARAM_INVALID);
         let (name, reason) = (one_line(&item.name()), one_line(reason));
@@ -118,7 +131,8 @@ impl Report {
                 drop(counts);
                 let ms = event.micros as f64 / 1000.0;
                 let (kind, bytes) = (kind(data), data.bytes().len());
-                format!("{}\t{output}\t{kind}\t{bytes}\t{ms:.3}\n", known.name)
+                let shown = values::first(data, self.values);
+                format!("{}\t{output}\t{kind}\t{bytes}\t{ms:.3}{shown}\n", known.name)
             }
             Err(failure) => {
                 lock(&self.counts).errors += 1;

@@ -23,7 +23,7 @@ const GRACE_MS: u64 = 3_000;
 
 const EXIT_CODES: &str = "\
 Each (id, output) is one line on stdout, fields set apart by tabs:
-  FILE  OUTPUT  DTYPE[SHAPE]  BYTES  MILLISECONDS
+  FILE  OUTPUT  DTYPE[SHAPE]  BYTES  MILLISECONDS  [VALUES]
   FILE  OUTPUT  error CODE (NAME)  NODE or -  REASON
 A file that can't be read or does not fit is such an error line too, with `-` for the output.
 
@@ -44,8 +44,8 @@ open. A second one ends at once.";
 pub(super) struct Args {
     /// Graph file (.yaml, .yml or .json)
     graph: PathBuf,
-    /// Files for a graph input, or folders of files (sorted by name), or `-` for stdin; more paths
-    /// may follow
+    /// Files for a graph input, or folders of files (sorted by name, without hidden ones), or `-`
+    /// for stdin; more paths may follow
     #[arg(short, long, value_name = "NAME=PATH", num_args = 1..)]
     input: Vec<String>,
     /// Take the files of folders in folders, too
@@ -54,6 +54,9 @@ pub(super) struct Args {
     /// Write each output's bytes to a file of this folder
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Show the first N values of each output in a further field
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    values: usize,
     /// Feed everything so many times
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
@@ -98,7 +101,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let lines = bar.clone();
     notice::to(move |line| lines.suspend(|| eprintln!("{line}")));
     let session = plan.deploy(&options)?;
-    let report = Report::new(session.plan(), args.out.clone(), bar.clone());
+    let report = Report::new(session.plan(), args.out.clone(), args.values, bar.clone());
     let flow = Running { args, session: &session, items: &items, bar, report };
     let code = flow.drive()?;
     let kept = args.keep_logs.as_ref().map(|folder| (folder, logs::keep(&session)));

@@ -19,6 +19,7 @@ pub(super) fn summary(session: &Session, fed: u64, counts: &Counts, seconds: f64
     );
     let ledger = all.ledger;
     let odd = [
+        ("not fed", counts.not_fed),
         ("restarts", all.restarts),
         ("expired", ledger.expired),
         ("lost", ledger.lost),

@@ -16,6 +16,7 @@ use executor_rt::plan::{self as wire, AlsoSlot, NodePlan, RestartWhen, Superviso
 use sys::clock::MonoTime;
 use sys::pidfd::PidFd;
 use sys::poll::{Events, PollFd, poll};
+use sys::signal::Signal;
 use sys::spawn::{Child, Spawn};
 use sys::{SysError, futex, memfd, socket};
 
@@ -375,6 +376,28 @@ fn stopped(plan: &DeployPlan, memory: &Memory<'_>) -> DeployError {
     ))
 }
 
+/// What to do about an executor that ended before it was ready: with this log, by this signal.
+fn start_hint(log: &str, signal: Option<u32>, work: &Work) -> &'static str {
+    let kill = u32::try_from(Signal::KILL.raw()).ok();
+    if log.contains("EMFILE") || log.contains("ENFILE") {
+        return "allow more open files (`ulimit -n`)";
+    }
+    if log.contains("ENOMEM") {
+        return "free memory, or allow more (`ulimit -v`, the limits of its control group)";
+    }
+    match (log.is_empty(), work) {
+        _ if signal.is_some() && signal == kill => {
+            "somebody killed it, or the kernel for want of memory (`dmesg` tells); start it again"
+        }
+        (false, Work::Function) => "correct the library, the function or its attributes",
+        (false, _) => "see what the log says of the models",
+        (true, _) => {
+            "see that the executors are of this version (DFLOW_BIN_DIR), and what the library does \
+             when it is loaded"
+        }
+    }
+}
+
 fn not_ready(
     plan: &DeployPlan,
     memory: &Memory<'_>,
@@ -390,20 +413,13 @@ fn not_ready(
     let files = plan.executors.iter().zip(&launched.files);
     let log = files.filter(|(e, _)| e.slot == executor.slot).map(|(_, f)| tail(&f.stderr)).next();
     let log = log.unwrap_or_default();
-    let (says, hint) = match log.is_empty() {
-        false => (
-            format!("its log says:\n{}", log.trim_end()),
-            match executor.work {
-                Work::Function => "correct the library, the function or its attributes",
-                _ => "see what the log says of the models",
-            },
-        ),
-        true => (
-            "nothing is in its log".to_owned(),
-            "see that the executors are of this version (DFLOW_BIN_DIR), and what the library does \
-             when it is loaded",
-        ),
+    let says = match log.trim_end() {
+        "" => "nothing is in its log".to_owned(),
+        log => format!("its log says:\n{log}"),
     };
+    let signal = status.filter(|s| s.exit_kind.load(Ordering::Relaxed) == exit_kind::SIGNALLED);
+    let signal = signal.map(|status| status.exit_value.load(Ordering::Relaxed));
+    let hint = start_hint(&log, signal, &executor.work);
     let expected = match &executor.work {
         Work::Function => {
             format!("function `{}` of `{}` ready", executor.function, executor.library.display())
@@ -416,4 +432,19 @@ fn not_ready(
         expected,
         hint,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_failed_says_what_its_end_and_its_log_mean() {
+        let work = Work::Function;
+        assert!(start_hint("memfd_create: EMFILE (…)", None, &work).contains("ulimit -n"));
+        assert!(start_hint("mmap: ENOMEM (…)", None, &work).contains("free memory"));
+        assert!(start_hint("hello", Some(9), &work).contains("somebody killed it"));
+        assert!(start_hint("hello", Some(11), &work).contains("correct the library"));
+        assert!(start_hint("", None, &work).contains("of this version"));
+    }
 }

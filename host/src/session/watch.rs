@@ -22,6 +22,7 @@ use super::lost::Lost;
 use super::{NodeCounts, Shared};
 use crate::deploy::responses::Responses;
 use crate::deploy::tail::tail;
+use crate::notice;
 use crate::plan::ExecutorPlan;
 use crate::tools::group::end_text;
 
@@ -47,12 +48,12 @@ pub(super) fn nudge(shared: &Shared) {
     futex::wake(&shared.attached.group.memory.status.sequence, u32::MAX);
 }
 
-/// Watcher and supervisor are looked at this often, whether one is stopped: nothing tells that.
+/// All processes are looked at this often, whether one is stopped: nothing tells that.
 const STOPS_MS: u64 = 2_000;
 
 fn watch_process(shared: &Shared) {
     let launched = &shared.launched;
-    let mut stopped = Vec::new();
+    let (mut stopped, mut nodes) = (Vec::new(), Vec::new());
     loop {
         let mut fds = [
             PollFd::new(&launched.keepers.watcher().pidfd, Events::IN),
@@ -72,6 +73,31 @@ fn watch_process(shared: &Shared) {
             return;
         }
         launched.keepers.warn_of_stops(&mut stopped);
+        warn_of_stopped_nodes(shared, &mut nodes);
+    }
+}
+
+/// One line about each executor that a signal stopped and that was not said to be; `said`
+/// remembers. One inside a set is replaced after its `stall_ms`; one between two sets only waits.
+fn warn_of_stopped_nodes(shared: &Shared, said: &mut Vec<u32>) {
+    let status = shared.attached.group.memory.slot_status;
+    for executor in shared.plan.processes() {
+        let Some(slot) = status.get(executor.slot as usize) else { continue };
+        let pid = slot.pid.load(Core::Relaxed);
+        let stopped = pid != 0 && state_of(shared, executor.slot) == Some(SlotState::Stopped);
+        match (stopped, said.contains(&pid)) {
+            (true, false) => {
+                said.push(pid);
+                notice::say(&format!(
+                    "warning: flow `{}`: node {} (process {pid}) is stopped by a signal; its \
+                     messages wait until `kill -CONT {pid}`",
+                    shared.plan.name,
+                    shared.plan.title(executor)
+                ));
+            }
+            (false, true) => said.retain(|known| *known != pid),
+            _ => {}
+        }
     }
 }
 

@@ -82,6 +82,50 @@ fn a_function_that_is_not_there_is_exit_code_1() {
     assert!(err.contains("node `one`") && err.contains("no-such-function"), "{err}");
 }
 
+#[test]
+fn an_attribute_of_another_kind_is_named_in_the_refusal() {
+    let folder = Folder::new("attribute");
+    let node = "code-on-id;attrs: {id: 2.5, code: 7}";
+    let graph = folder.chain("attribute", &[("one", node)], &library());
+    let (output, _, err) = dflow(&["run", &graph, "--input", &folder.file("a.bin", b"1")]);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    let named = "attribute `id`: found a float, the function asks for an integer";
+    assert!(err.contains(named), "{err}");
+}
+
+#[test]
+fn values_are_shown_where_asked_and_hidden_files_left() {
+    let folder = Folder::new("values");
+    let graph = folder.chain("values", &[("one", "identity")], &library());
+    folder.file("in/a.bin", &[7, 8, 9, 10]);
+    folder.file("in/.hidden", b"no");
+    let input = folder.path("in");
+    let (_, out, err) = dflow(&["run", &graph, "--input", &input, "--values", "3"]);
+    let fields: Vec<&str> = out.trim_end().split('\t').collect();
+    assert_eq!(fields.last(), Some(&"7 8 9 …"), "{out}{err}");
+    assert_eq!(out.lines().count(), 1, "{out}{err}");
+}
+
+#[test]
+fn a_node_that_a_signal_stopped_is_said() {
+    let name = format!("stopped-{}", std::process::id());
+    let mut running = Running::start(&name);
+    let view = tools::group::GroupView::open(flow(&name).unwrap()).unwrap();
+    let pid = view.nodes().iter().find(|node| node.label == "two").unwrap().pid;
+    let node = PidFd::open(pid).unwrap();
+    node.signal(Signal::STOP).unwrap();
+    let mut err = BufReader::new(running.child.stderr.take().unwrap());
+    let mut line = String::new();
+    err.read_line(&mut line).unwrap();
+    let said = format!("node `two` (process {pid}) is stopped by a signal");
+    assert!(line.contains(&said) && line.contains(&format!("kill -CONT {pid}")), "{line}");
+    node.signal(Signal::CONT).unwrap();
+    drop(running.child.stdin.take());
+    let mut rest = String::new();
+    err.read_to_string(&mut rest).unwrap();
+    assert_eq!(running.child.wait().unwrap().code(), Some(0), "{rest}");
+}
+
 /// A flow that runs until its stdin is closed, with one id out.
 struct Running {
     child: Child,

@@ -82,7 +82,7 @@ fn an_impossible_plan_is_refused_before_anything_starts() {
     let mut unknown = plan(false, vec![node(1, "echo up")]);
     unknown.nodes[0].inherit = vec![987];
     for (plan, text) in [
-        (version, "found version 7, expected 1"),
+        (version, "found version 7, expected 2"),
         (outside, "node node3: slot 3, but the group has 3"),
         (unknown, "node node1: descriptor 987 was not inherited"),
     ] {
