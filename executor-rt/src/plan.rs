@@ -147,8 +147,8 @@ pub struct SupervisorPlan {
 }
 
 impl SupervisorPlan {
-    /// Version this build writes and reads; it grows with the fields and with what an executor expects
-    /// of its environment.
+    /// Version this build writes and reads; it grows with the fields and with what an executor
+    /// expects of its environment.
     pub const VERSION: u32 = 2;
 }
 

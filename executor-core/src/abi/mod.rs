@@ -16,6 +16,6 @@ pub use data_type::DataType;
 pub use msg_info::{DataFlag, FlowFlags, MsgInfo, MsgType};
 pub use tensor::{FORMAT_ND, MAX_DIMS, RuntimeTensorDesc, TENSOR_DESC_SIZE};
 
-/// Version of every layout in this module and of what its words mean; part of the layout hash checked
-/// at attach. It grows with either, so that programs of two versions refuse each other.
+/// Version of every layout in this module and of what its words mean; part of the layout hash that
+/// attach checks. It grows with either, so that programs of two versions refuse each other.
 pub const ABI_VERSION: u32 = 2;
