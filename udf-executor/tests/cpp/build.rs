@@ -73,12 +73,13 @@ fn unless_done(
 /// libflow_func.so and its headers, installed below `root`, the folder of the executors.
 pub(crate) fn install(root: &Path) {
     let installed = root.join("lib64/libflow_func.so");
+    let (sources, folder) = (sources(), folder());
+    // Before anything is looked at: another process may be half-way.
+    let _turn = turn(&folder, "flow_func");
     if std::env::var_os("DFLOW_BIN_DIR").is_some_and(|dir| dir == *root) && installed.exists() {
         // `cargo xtask` has just done it.
         return;
     }
-    let (sources, folder) = (sources(), folder());
-    let _turn = turn(&folder, "flow_func");
     let build = folder.join("flow_func");
     let stamp = folder.join("flow_func.stamp");
     if !installed.exists() {
