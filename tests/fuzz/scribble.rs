@@ -205,9 +205,9 @@ fn run(case: &Case, tally: &mut Tally) -> Vec<String> {
     }
     let pids: Vec<u32> = supervisors.into_iter().chain([watcher]).collect();
     let orphans = left::wait_gone(&tag, &pids);
-    let left_files = left::files().difference(&files).count();
-    if orphans != 0 || left_files != 0 {
-        faults.push(format!("{orphans} processes and {left_files} files left"));
+    let left_files = left::files_since(&files);
+    if orphans != 0 || !left_files.is_empty() {
+        faults.push(format!("{orphans} processes left, and files: {left_files:?}"));
     }
     faults.extend(survivors::take_panics().into_iter().map(|text| format!("host: {text}")));
     faults

@@ -165,7 +165,7 @@ pub fn executors(config: &Config) -> Report {
     session.close();
     let pids: Vec<u32> = supervisors.into_iter().chain([watcher]).collect();
     report.orphans = left::wait_gone(&tag, &pids);
-    report.files_left = left::files().difference(&files).count() as u64;
+    report.files_left = left::files_since(&files).len() as u64;
     report
 }
 

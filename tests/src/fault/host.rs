@@ -70,7 +70,7 @@ pub fn host_killed(config: &Config) -> Report {
     let mut report = Report::default();
     report.events.insert("host".to_owned(), Events { kill: 1, stop: 0 });
     report.orphans = left::wait_gone(&tag, &hosted.pids);
-    report.files_left = left::files().difference(&files).count() as u64;
+    report.files_left = left::files_since(&files).len() as u64;
     report
 }
 
@@ -91,7 +91,7 @@ pub fn host_stopped(config: &Config) -> Report {
     report.hangs += u64::from(!revived);
     let _ = hosted.child.wait();
     report.orphans = left::wait_gone(&tag, &hosted.pids);
-    report.files_left = left::files().difference(&files).count() as u64;
+    report.files_left = left::files_since(&files).len() as u64;
     report
 }
 

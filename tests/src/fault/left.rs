@@ -49,8 +49,40 @@ pub fn files() -> BTreeSet<String> {
     names.filter(|name| name.to_lowercase().contains("dflow")).collect()
 }
 
+/// Those that came since `before`, without what another living process has made: its number ends the
+/// name then, as in the folders of tests that run at the same time.
+#[must_use]
+pub fn files_since(before: &BTreeSet<String>) -> Vec<String> {
+    let others = |name: &str| {
+        let number = name.rsplit(['-', '/']).next().unwrap_or("");
+        let number = number.split('.').next().and_then(|text| text.parse().ok());
+        number.is_some_and(|pid| pid != std::process::id() && is_alive(pid))
+    };
+    files().into_iter().filter(|name| !before.contains(name) && !others(name)).collect()
+}
+
 /// A tag of its own for each session.
 #[must_use]
 pub fn new_tag(seed: u64) -> String {
     format!("{}-{seed}-{}", std::process::id(), MonoTime::now().as_ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_living_process_is_not_left() {
+        let mut other = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+        let before = files();
+        let made = [other.id(), std::process::id()].map(|pid| {
+            let path = std::env::temp_dir().join(format!("dflow-left-{pid}"));
+            std::fs::write(&path, b"").expect("file");
+            path
+        });
+        let found = |path: &Path| files_since(&before).contains(&path.display().to_string());
+        assert_eq!(made.each_ref().map(|path| found(path)), [false, true]);
+        made.iter().for_each(|path| std::fs::remove_file(path).expect("ours"));
+        other.kill().and_then(|()| other.wait()).expect("its end");
+    }
 }
