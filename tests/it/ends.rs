@@ -116,7 +116,7 @@ fn the_death_of_a_stateful_node_answers_the_ids_it_may_have_kept() {
 
 #[test]
 fn a_session_that_is_dropped_leaves_nothing() {
-    let flow = Flow::start(flows::diamond("dropped"));
+    let flow = Flow::start(flows::diamond());
     for id in 1..=8 {
         flow.feed(id);
     }

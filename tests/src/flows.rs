@@ -67,10 +67,8 @@ fn graph(name: &str) -> FlowGraph {
 
 /// Fan-out, a join, two instances, a grandchild, and two outputs:
 /// `in → first → {left, right} → join → twins ×2 → main`, and `right → side`.
-/// Every executor carries `tag` in its environment (`FAULT_TAG`).
 #[must_use]
-pub fn diamond(tag: &str) -> FlowGraph {
-    let node = |function: &str, inputs: &[&str]| node(function, inputs).env("FAULT_TAG", tag);
+pub fn diamond() -> FlowGraph {
     graph("diamond")
         .node("first", node("pass", &["in"]).redeliver(2))
         .node("left", node("pass", &["first.out"]))

@@ -20,12 +20,26 @@ pub(crate) fn build_examples(context: &Context) -> Result<(), String> {
     process::run_plain(&mut context.cargo("examples", &["build", "--profile", "udf"]))
 }
 
-/// Makes everything that the page-orientation flow and its oracle need, except the executors.
-pub(crate) fn make_orientation(context: &Context) -> Result<(), String> {
-    for made in [setup::run, assets::fetch, models::fetch, oracle::make, cpp::install] {
-        made(context)?.iter().for_each(|line| eprintln!("{line}"));
+/// Makes what the page-orientation flow needs besides the executors and the example libraries;
+/// returns one line each.
+pub(crate) fn prepare_orientation(context: &Context) -> Result<Vec<String>, String> {
+    let mut lines = Vec::new();
+    for made in [setup::run, assets::fetch, models::fetch, cpp::install] {
+        lines.extend(made(context)?);
     }
+    Ok(lines)
+}
+
+/// Makes everything that the page-orientation flow needs, except the executors.
+pub(crate) fn make_orientation(context: &Context) -> Result<(), String> {
+    prepare_orientation(context)?.iter().for_each(|line| eprintln!("{line}"));
     build_examples(context)
+}
+
+/// Makes the oracle of the page-orientation flow.
+pub(crate) fn make_oracle(context: &Context) -> Result<(), String> {
+    oracle::make(context)?.iter().for_each(|line| eprintln!("{line}"));
+    Ok(())
 }
 
 /// Runs the demo with `args`, or with `orientation` as the first one that of page orientation;
@@ -36,6 +50,7 @@ pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
     match args.split_first() {
         Some((first, rest)) if first == "orientation" => {
             make_orientation(context)?;
+            make_oracle(context)?;
             show(context, "orientation-demo", rest)
         }
         _ => {

@@ -29,9 +29,17 @@ enum Build {
     Rivals,
     /// What functions in C++ are built with.
     Cpp,
-    /// The examples, with the models, pages and oracle that they are compared by. The figure's
-    /// program is one of them.
-    Examples,
+    /// The page-orientation flow of the examples, with its model and pages.
+    Orientation,
+    /// The Python packages that the flow's answers are compared with.
+    Oracle,
+}
+
+impl Figure {
+    /// Whether its program is one of the examples, which are built together.
+    fn is_example(&self) -> bool {
+        self.package.ends_with("-demo")
+    }
 }
 
 const FIGURES: &[Figure] = &[
@@ -106,14 +114,14 @@ const FIGURES: &[Figure] = &[
         name: "orientation",
         package: "orientation-demo",
         program: "orientation-demo",
-        needs: &[Build::Executors, Build::Examples],
+        needs: &[Build::Executors, Build::Orientation, Build::Oracle],
         keys: &["pages", "labels_equal", "max_confidence_diff", "pages_per_s"],
     },
     Figure {
         name: "fault",
         package: "tests",
         program: "figure-fault",
-        needs: &[Build::Executors, Build::Functions],
+        needs: &[Build::Executors, Build::Functions, Build::Orientation],
         keys: &[
             "seed",
             "events",
@@ -127,6 +135,7 @@ const FIGURES: &[Figure] = &[
             "files_left",
             "hangs",
             "canary_failed",
+            "orientation",
         ],
     },
 ];
@@ -177,10 +186,12 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
             Build::Rivals => {
                 process::run_plain(&mut context.cargo("benches/rivals", &["build", "--release"]))?;
             }
-            Build::Examples => {
-                return demo::make_orientation(context);
-            }
+            Build::Orientation => demo::make_orientation(context)?,
+            Build::Oracle => demo::make_oracle(context)?,
         }
+    }
+    if figure.is_example() {
+        return Ok(());
     }
     let args = ["build", "--release", "-p", figure.package, "--bin", figure.program];
     process::run_plain(&mut context.cargo("", &args))
@@ -188,8 +199,7 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
 
 /// Runs the program; its lines pass through, except the object, which is returned.
 fn measure(context: &Context, figure: &Figure, args: &[&str]) -> Result<String, String> {
-    let is_example = figure.needs.iter().any(|need| matches!(need, Build::Examples));
-    let folder = if is_example { context.udfs() } else { context.executors() };
+    let folder = if figure.is_example() { context.udfs() } else { context.executors() };
     let mut command = context.program(&folder.join(figure.program), args);
     let mut last = String::new();
     let status = process::run_lines(&mut command, None, |line| match line {

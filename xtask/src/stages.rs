@@ -5,7 +5,7 @@
 //! exceed [`TOTAL_BUDGET_S`], which a test below checks.
 
 use crate::context::Context;
-use crate::{assets, cpp, models, oracle, probe, setup, sizes};
+use crate::{assets, cpp, demo, models, oracle, probe, setup, sizes};
 
 /// Ceiling of the whole run, seconds.
 pub(crate) const TOTAL_BUDGET_S: u64 = 1200;
@@ -300,6 +300,8 @@ pub(crate) const STAGES: &[Stage] = &[
         about: "every kind of process killed and stopped: nothing lost, nothing left, no hang",
         budget_s: 40,
         steps: &[
+            inner(demo::prepare_orientation).compiles(),
+            cargo(&["build", "--workspace", "--profile", "udf"]).folder("examples").compiles(),
             cargo(&["build", "--release", "-p", "tests", "--bin", "figure-fault"]).compiles(),
             cargo(&["run", "--release", "-p", "tests", "--bin", "figure-fault", "--", "--smoke"]),
         ],

@@ -23,6 +23,9 @@ struct Args {
     /// Another graph file: image file in, record out
     #[arg(long, value_name = "FILE", default_value_os_t = default_graph())]
     graph: PathBuf,
+    /// Write the turned pages into this new folder, and do nothing else
+    #[arg(long, value_name = "FOLDER")]
+    write: Option<PathBuf>,
     /// Accepted for `cargo xtask figures`; a run always covers all pages
     #[arg(long, hide = true)]
     full: bool,
@@ -47,6 +50,11 @@ fn run(args: Args) -> Result<bool, String> {
     let directory =
         args.directory.or_else(|| std::env::var_os("DFLOW_PAGES_DIR").map(PathBuf::from));
     let pages = set::collect(directory.as_deref(), args.pages)?;
+    if let Some(folder) = args.write {
+        set::write(&pages, &folder)?;
+        say(&format!("{}: {} pages", folder.display(), pages.len()));
+        return Ok(true);
+    }
     let oracle = Oracle::find()?;
     let checked = flow::load(&args.graph, &pages)?;
     // One after the other: neither takes the other's cores.

@@ -38,6 +38,20 @@ pub fn collect(directory: Option<&Path>, rendered: usize) -> Result<Vec<Page>, S
     Ok(pages)
 }
 
+/// Writes every page as a file of its own into a folder that is made for them, named by page and
+/// degrees.
+///
+/// # Errors
+/// The folder is there already, or can't be written.
+pub fn write(pages: &[Page], folder: &Path) -> Result<(), String> {
+    let wrong = |path: &Path, error| format!("{}: {error}", path.display());
+    std::fs::create_dir(folder).map_err(|error| wrong(folder, error))?;
+    pages.iter().try_for_each(|page| {
+        let path = folder.join(format!("{}@{}", page.name, page.degrees));
+        std::fs::write(&path, &page.file).map_err(|error| wrong(&path, error))
+    })
+}
+
 fn add(pages: &mut Vec<Page>, name: &str, file: Vec<u8>) -> Result<(), String> {
     for quarters in 0..4 {
         let degrees = u16::from(quarters) * 90;

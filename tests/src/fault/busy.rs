@@ -1,9 +1,10 @@
 //! One session whose executors are killed and stopped at random while ids flow through it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use dflow::plan::Work;
 use dflow::session::Counts;
 use dflow::{DeployOptions, Event, Feed, FetchError, Limits, MonoTime, Session};
 use executor_core::error::Code;
@@ -11,20 +12,41 @@ use executor_core::owner::Owner;
 use sys::pidfd::PidFd;
 use sys::signal::Signal;
 
-use super::{Config, Report, left};
-use crate::flows;
+use super::{Config, Events, Report, left};
 use crate::random::Random;
 
-/// Deploys the diamond with a tag in every executor's environment.
-pub(super) fn deploy(config: &Config, tag: &str) -> Session {
-    let checked = flows::diamond(tag).check().unwrap_or_else(|refused| panic!("{refused}"));
-    let plan = checked.plan(&Limits::default()).unwrap_or_else(|error| panic!("{error}"));
+/// A session and its executors: their labels, and what they are called in reports.
+pub(super) struct Deployed {
+    pub(super) session: Session,
+    pub(super) executors: Vec<(String, String)>,
+}
+
+/// Deploys with a tag in every executor's environment.
+pub(super) fn try_deploy(config: &Config<'_>, tag: &str) -> Result<Deployed, String> {
+    let mut plan =
+        config.subject.flow()?.plan(&Limits::default()).map_err(|error| error.to_string())?;
+    for executor in &mut plan.executors {
+        executor.env.insert(left::TAG.to_owned(), tag.to_owned());
+        executor.redeliver &= config.redeliver;
+    }
+    let called = |executor: &dflow::plan::ExecutorPlan| match executor.work {
+        Work::Device(_) => "npu-executor".to_owned(),
+        _ => executor.label.clone(),
+    };
+    let executors = plan.processes().map(|one| (one.label.clone(), called(one))).collect();
     let options = DeployOptions {
         namespace: config.namespace,
         sabotage: config.sabotage,
         ..DeployOptions::default()
     };
-    plan.deploy(&options).unwrap_or_else(|error| panic!("{error}"))
+    let session = plan.deploy(&options).map_err(|error| error.to_string())?;
+    Ok(Deployed { session, executors })
+}
+
+/// As [`try_deploy`], where nothing is wrong with flow and machine.
+pub(super) fn deploy(config: &Config<'_>, tag: &str) -> Deployed {
+    let name = config.subject.name();
+    try_deploy(config, tag).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Events of every id, as the fetcher saw them.
@@ -35,7 +57,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn note(&mut self, event: &Event) {
+    fn note(&mut self, event: &Event, config: &Config<'_>) {
         let ports = self.ids.entry(event.trans_id).or_insert(0);
         let bit = 1 << event.port;
         if *ports & bit != 0 {
@@ -44,7 +66,7 @@ impl Seen {
         *ports |= bit;
         match &event.outcome {
             Ok(output) => {
-                let whole = flows::is_message(event.trans_id, output.bytes());
+                let whole = config.subject.is_result(event.trans_id, output.bytes());
                 self.report.torn += u64::from(!whole);
             }
             Err(failure) => {
@@ -54,7 +76,8 @@ impl Seen {
         }
     }
 
-    pub(super) fn finish(mut self, counts: &Counts, ports: u64) -> Report {
+    pub(super) fn finish(mut self, counts: &Counts, config: &Config<'_>) -> Report {
+        let ports = (1 << config.subject.outputs()) - 1;
         self.report.fed = counts.ledger.fed;
         self.report.late = counts.ledger.late;
         self.report.terminal = self.ids.values().filter(|seen| **seen == ports).count() as u64;
@@ -63,14 +86,14 @@ impl Seen {
 }
 
 /// Feeds until `stop` is set and at least `config.ids` were fed.
-pub(super) fn feeder(session: &Session, config: &Config, stop: &AtomicBool, fed: &AtomicU64) {
+pub(super) fn feeder(session: &Session, config: &Config<'_>, stop: &AtomicBool, fed: &AtomicU64) {
     let watchdog = || MonoTime::now().add_ms(u64::from(config.patience_ms));
     let mut id = 0;
     while id < config.ids || !stop.load(Ordering::Acquire) {
         let feed = Feed {
             trans_id: Some(id + 1),
             deadline_ms: Some(config.patience_ms),
-            ..Feed::of(vec![flows::message(id + 1, flows::ELEMENTS)])
+            ..Feed::of(vec![config.subject.message(id + 1)])
         };
         match session.feed(feed, Some(watchdog())) {
             Ok(_) => id += 1,
@@ -87,17 +110,16 @@ pub(super) fn feeder(session: &Session, config: &Config, stop: &AtomicBool, fed:
 }
 
 /// Fetches until every fed id ended or the session has; then notes what is still in use.
-pub(super) fn fetcher(session: &Session, config: &Config, done: &dyn Fn() -> bool) -> Seen {
+pub(super) fn fetcher(session: &Session, config: &Config<'_>, done: &dyn Fn() -> bool) -> Seen {
     let mut seen = Seen::default();
     loop {
         let slice = MonoTime::now().add_ms(100);
         match session.fetch(Some(slice)) {
-            Ok(event) => seen.note(&event),
+            Ok(event) => seen.note(&event, config),
             Err(FetchError::TimedOut) if done() && session.counts().open == 0 => return seen,
             Err(FetchError::TimedOut) => {}
             Err(_) => return seen,
         }
-        let _ = config;
     }
 }
 
@@ -117,7 +139,7 @@ fn reserves(session: &Session) -> u32 {
 }
 
 /// Waits for the sweeps' last repairs; entries and blocks still in use at the watchdog.
-pub(super) fn leaks(session: &Session, config: &Config) -> (u64, u64) {
+pub(super) fn leaks(session: &Session, config: &Config<'_>) -> (u64, u64) {
     let watchdog = MonoTime::now().add_ms(5_000);
     loop {
         let (usage, reserves) = (session.usage(), reserves(session));
@@ -135,10 +157,10 @@ pub(super) fn leaks(session: &Session, config: &Config) -> (u64, u64) {
 
 /// Runs one session with kills and stops of its executors.
 #[must_use]
-pub fn executors(config: &Config) -> Report {
+pub fn executors(config: &Config<'_>) -> Report {
     let files = left::files();
     let tag = left::new_tag(config.seed);
-    let session = deploy(config, &tag);
+    let Deployed { session, executors } = deploy(config, &tag);
     let (stop, fed, finished) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
     let mut report = std::thread::scope(|scope| {
         let feeding = scope.spawn(|| {
@@ -147,11 +169,11 @@ pub fn executors(config: &Config) -> Report {
         });
         let fetching =
             scope.spawn(|| fetcher(&session, config, &|| finished.load(Ordering::Acquire)));
-        let events = harass(&session, config);
+        let events = harass(&session, &executors, config);
         stop.store(true, Ordering::Release);
         let _ = feeding.join();
         let seen = fetching.join().unwrap_or_default();
-        let mut report = seen.finish(&session.counts(), 0b11);
+        let mut report = seen.finish(&session.counts(), config);
         report.events = events;
         report
     });
@@ -165,46 +187,50 @@ pub fn executors(config: &Config) -> Report {
     session.close();
     let pids: Vec<u32> = supervisors.into_iter().chain([watcher]).collect();
     report.orphans = left::wait_gone(&tag, &pids);
-    report.files_left = left::files_since(&files).len() as u64;
+    report.files_left = left::count_since(&files);
     report
 }
 
 /// Kills and stops executors in random order until each had its share.
-fn harass(session: &Session, config: &Config) -> std::collections::BTreeMap<String, super::Events> {
-    let mut random = Random::new(config.seed);
-    let mut events: std::collections::BTreeMap<String, super::Events> =
-        session.nodes().into_iter().map(|node| (node.label, super::Events::default())).collect();
-    let mut last: HashMap<String, u32> = HashMap::new();
+fn harass(
+    session: &Session,
+    executors: &[(String, String)],
+    config: &Config<'_>,
+) -> BTreeMap<String, Events> {
+    let (mut random, rhythm) = (Random::new(config.seed), config.subject.rhythm_us());
+    let mut events: BTreeMap<String, Events> =
+        executors.iter().map(|(_, target)| (target.clone(), Events::default())).collect();
+    let mut last: HashMap<&str, u32> = HashMap::new();
     let watchdog =
         MonoTime::now().add_ms(120_000 + 100 * (config.events.kill + config.events.stop));
     while MonoTime::now() < watchdog && session.ended().is_none() {
-        let open: Vec<String> = events
-            .iter()
-            .filter(|(_, e)| e.kill < config.events.kill || e.stop < config.events.stop)
-            .map(|(label, _)| label.clone())
-            .collect();
+        let lacks = |target: &str| {
+            let had = events.get(target).copied().unwrap_or_default();
+            had.kill < config.events.kill || had.stop < config.events.stop
+        };
+        let open: Vec<_> = executors.iter().filter(|(_, target)| lacks(target)).collect();
         if open.is_empty() {
             break;
         }
-        let label = &open[random.index(open.len())];
+        let (label, target) = open[random.index(open.len())];
+        // A pause between events is the load's rhythm, not a wait for anything.
+        std::thread::sleep(Duration::from_micros(random.below(rhythm)));
         let node = session.nodes().into_iter().find(|node| node.label == *label);
         let pid = node.map_or(0, |node| node.pid);
-        let count = events.entry(label.clone()).or_default();
-        // A pause between events is the load's rhythm, not a wait for anything.
-        std::thread::sleep(Duration::from_micros(random.below(4_000)));
-        if pid == 0 || last.get(label) == Some(&pid) {
+        if pid == 0 || last.get(label.as_str()) == Some(&pid) {
             continue;
         }
         let Ok(pidfd) = PidFd::open(pid) else { continue };
+        let count = events.entry(target.clone()).or_default();
         let kill = count.stop >= config.events.stop
             || (count.kill < config.events.kill && random.below(2) == 0);
         if kill {
             if pidfd.signal(Signal::KILL).is_ok() {
-                last.insert(label.clone(), pid);
+                last.insert(label, pid);
                 count.kill += 1;
             }
         } else if pidfd.signal(Signal::STOP).is_ok() {
-            std::thread::sleep(Duration::from_micros(random.below(8_000)));
+            std::thread::sleep(Duration::from_micros(random.below(2 * rhythm)));
             let _ = pidfd.signal(Signal::CONT);
             count.stop += 1;
         }

@@ -10,13 +10,13 @@ use sys::clock::MonoTime;
 use sys::pidfd::PidFd;
 use sys::signal::Signal;
 
-use super::busy::{deploy, feeder, fetcher, leaks};
+use super::busy::{Deployed, deploy, feeder, fetcher, leaks};
 use super::{Config, Events, Report, left};
 use crate::random::Random;
 
 /// The host's side, in the child: says who its processes are, works, prints its report.
-pub fn host_role(config: &Config, tag: &str) {
-    let session = deploy(config, tag);
+pub fn host_role(config: &Config<'_>, tag: &str) {
+    let Deployed { session, .. } = deploy(config, tag);
     let watcher = session.watcher_pid();
     let supervisor = sys::procfs::children(watcher).first().copied().unwrap_or(0);
     println!("READY {watcher} {supervisor}");
@@ -29,7 +29,7 @@ pub fn host_role(config: &Config, tag: &str) {
         });
         let fetching =
             scope.spawn(|| fetcher(&session, config, &|| finished.load(Ordering::Acquire)));
-        fetching.join().unwrap_or_default().finish(&session.counts(), 0b11)
+        fetching.join().unwrap_or_default().finish(&session.counts(), config)
     });
     (report.leaked_mbufs, report.leaked_blocks) = leaks(&session, config);
     session.close();
@@ -42,12 +42,13 @@ struct Hosted {
     pids: Vec<u32>,
 }
 
-fn start(config: &Config, tag: &str) -> Hosted {
+fn start(config: &Config<'_>, tag: &str) -> Hosted {
     let namespace = if config.namespace { "1" } else { "0" };
     let program = std::env::current_exe().unwrap_or_default();
     let mut child = Command::new(program)
         .args(["role", "host", tag, namespace])
         .args([config.seed, config.ids, u64::from(config.patience_ms)].map(|n| n.to_string()))
+        .args(config.subject.folder())
         .stdout(Stdio::piped())
         .spawn()
         .expect("the test's own program starts");
@@ -60,29 +61,30 @@ fn start(config: &Config, tag: &str) -> Hosted {
 
 /// Kills the host at a random moment; looks for processes and files left.
 #[must_use]
-pub fn host_killed(config: &Config) -> Report {
+pub fn host_killed(config: &Config<'_>) -> Report {
     let files = left::files();
     let tag = left::new_tag(config.seed);
     let mut hosted = start(config, &tag);
-    std::thread::sleep(Duration::from_micros(Random::new(config.seed).below(20_000)));
+    let moment = Random::new(config.seed).below(5 * config.subject.rhythm_us());
+    std::thread::sleep(Duration::from_micros(moment));
     let _ = hosted.child.kill();
     let _ = hosted.child.wait();
     let mut report = Report::default();
     report.events.insert("host".to_owned(), Events { kill: 1, stop: 0 });
     report.orphans = left::wait_gone(&tag, &hosted.pids);
-    report.files_left = left::files_since(&files).len() as u64;
+    report.files_left = left::count_since(&files);
     report
 }
 
 /// Stops the host, kills an executor meanwhile, sees its successor start, and lets the host go on.
 #[must_use]
-pub fn host_stopped(config: &Config) -> Report {
+pub fn host_stopped(config: &Config<'_>) -> Report {
     let files = left::files();
     let tag = left::new_tag(config.seed);
     let mut hosted = start(config, &tag);
     let mut random = Random::new(config.seed);
     let host = PidFd::open(hosted.child.id());
-    std::thread::sleep(Duration::from_micros(random.below(5_000)));
+    std::thread::sleep(Duration::from_micros(random.below(config.subject.rhythm_us())));
     let stopped = host.as_ref().is_ok_and(|host| host.signal(Signal::STOP).is_ok());
     let revived = kill_one_and_wait(&tag, &mut random);
     let _ = host.map(|host| host.signal(Signal::CONT));
@@ -91,7 +93,7 @@ pub fn host_stopped(config: &Config) -> Report {
     report.hangs += u64::from(!revived);
     let _ = hosted.child.wait();
     report.orphans = left::wait_gone(&tag, &hosted.pids);
-    report.files_left = left::files_since(&files).len() as u64;
+    report.files_left = left::count_since(&files);
     report
 }
 
@@ -100,7 +102,9 @@ pub fn host_stopped(config: &Config) -> Report {
 fn kill_one_and_wait(tag: &str, random: &mut Random) -> bool {
     let executors = || -> Vec<u32> {
         let tagged = left::tagged(tag).into_iter();
-        tagged.filter(|pid| sys::procfs::comm(*pid).is_some_and(|c| c == "udf-executor")).collect()
+        tagged
+            .filter(|pid| sys::procfs::comm(*pid).is_some_and(|c| c.ends_with("-executor")))
+            .collect()
     };
     let before = executors();
     if before.is_empty() {

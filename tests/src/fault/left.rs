@@ -49,8 +49,8 @@ pub fn files() -> BTreeSet<String> {
     names.filter(|name| name.to_lowercase().contains("dflow")).collect()
 }
 
-/// Those that came since `before`, without what another living process has made: its number ends the
-/// name then, as in the folders of tests that run at the same time.
+/// Those that came since `before`, without what another living process has made: its number ends
+/// the name then, as in the folders of tests that run at the same time.
 #[must_use]
 pub fn files_since(before: &BTreeSet<String>) -> Vec<String> {
     let others = |name: &str| {
@@ -59,6 +59,14 @@ pub fn files_since(before: &BTreeSet<String>) -> Vec<String> {
         number.is_some_and(|pid| pid != std::process::id() && is_alive(pid))
     };
     files().into_iter().filter(|name| !before.contains(name) && !others(name)).collect()
+}
+
+/// The number of [`files_since`] `before`, each of them said.
+#[must_use]
+pub(super) fn count_since(before: &BTreeSet<String>) -> u64 {
+    let left = files_since(before);
+    left.iter().for_each(|name| println!("left: {name}"));
+    left.len() as u64
 }
 
 /// A tag of its own for each session.

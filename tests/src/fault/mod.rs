@@ -1,14 +1,17 @@
 //! Sessions that are killed and stopped while they work, and the oracle that looks at what is left.
 //!
-//! Oracle, for every session: each fed (trans_id, port) ended in exactly one event; no id ended by
-//! its deadline (that would be a hang); payloads are those of their ids; after everything was
-//! fetched and the sweeps are done no mbuf and no block is in use; no process that belonged to the
-//! flow is left, grandchildren included; nothing new stands in `/dev/shm` or `/tmp`. Sessions whose
-//! host is killed check the last two only.
+//! Each session runs a [`Subject`]: the test functions' flow, or the page-orientation flow with its
+//! model. Oracle, for every session: each fed (trans_id, port) ended in exactly one event; no id
+//! ended by its deadline (that would be a hang); payloads are the results of their ids; after
+//! everything was fetched and the sweeps are done no mbuf and no block is in use; no process that
+//! belonged to the flow is left, grandchildren included; nothing new stands in `/dev/shm` or
+//! `/tmp`. Sessions whose host is killed check the last two only.
 
 mod busy;
 mod host;
 pub mod left;
+mod pages;
+mod subject;
 mod supervisor;
 
 use std::collections::BTreeMap;
@@ -17,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub use busy::executors;
 pub use host::{host_killed, host_role, host_stopped};
+pub use pages::Pages;
+pub use subject::{Diamond, Subject};
 pub use supervisor::supervisor;
 
 /// Kills and stops of one target.
@@ -44,7 +49,7 @@ pub struct Report {
     pub late: u64,
     /// Events with a code.
     pub coded: u64,
-    /// Payloads that were not their id's.
+    /// Payloads that were not their id's result.
     pub torn: u64,
     /// Mbuf entries in use at the end.
     pub leaked_mbufs: u64,
@@ -95,7 +100,7 @@ impl Report {
         }
         for (count, what) in [
             (self.duplicates, "duplicate events"),
-            (self.torn, "payloads of another id"),
+            (self.torn, "payloads that are not their id's result"),
             (self.leaked_mbufs, "mbufs in use at the end"),
             (self.leaked_blocks, "blocks in use at the end"),
             (self.orphans, "processes left"),
@@ -111,8 +116,10 @@ impl Report {
 }
 
 /// What a session shall go through.
-#[derive(Clone, Debug)]
-pub struct Config {
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'s> {
+    /// What runs.
+    pub subject: &'s dyn Subject,
     /// Of the random source.
     pub seed: u64,
     /// Ids to feed at least.
@@ -123,6 +130,27 @@ pub struct Config {
     pub sabotage: u32,
     /// Run the executors in a PID namespace.
     pub namespace: bool,
+    /// Give the set that a process died with to its successor, where the graph says so; else it is
+    /// answered.
+    pub redeliver: bool,
     /// Milliseconds until an id counts as hung.
     pub patience_ms: u32,
+}
+
+impl<'s> Config<'s> {
+    /// A session with all repairs on.
+    #[must_use]
+    pub fn of(subject: &'s dyn Subject, seed: u64, ids: u64, events: Events) -> Config<'s> {
+        let (namespace, redeliver) = (true, true);
+        Config {
+            subject,
+            seed,
+            ids,
+            events,
+            sabotage: 0,
+            namespace,
+            redeliver,
+            patience_ms: 30_000,
+        }
+    }
 }
