@@ -42,25 +42,31 @@ pub(crate) fn make_oracle(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the demo with `args`, or with `orientation` as the first one that of page orientation;
-/// without a directory they take the pages of the cache, which they find in `DFLOW_PAGES_DIR`, as
+/// Runs both demos, pages and page orientation, or with arguments one of them: that of page
+/// orientation when the first one is `orientation`. Without a directory they take the pages of the cache, which they find in `DFLOW_PAGES_DIR`, as
 /// they find executors and libraries in `DFLOW_BIN_DIR`, `DFLOW_UDF_DIR`.
 pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
     build_executors(context)?;
     match args.split_first() {
-        Some((first, rest)) if first == "orientation" => {
-            make_orientation(context)?;
-            make_oracle(context)?;
-            show(context, "orientation-demo", rest)
-        }
-        _ => {
-            for line in setup::run(context)?.into_iter().chain(assets::fetch(context)?) {
-                eprintln!("{line}");
-            }
-            build_examples(context)?;
-            show(context, "pages-demo", args)
-        }
+        Some((first, rest)) if first == "orientation" => orientation(context, rest),
+        Some((first, rest)) if first == "pages" => pages(context, rest),
+        Some(_) => pages(context, args),
+        None => pages(context, &[]).and_then(|()| orientation(context, &[])),
     }
+}
+
+fn pages(context: &Context, args: &[String]) -> Result<(), String> {
+    for line in setup::run(context)?.into_iter().chain(assets::fetch(context)?) {
+        eprintln!("{line}");
+    }
+    build_examples(context)?;
+    show(context, "pages-demo", args)
+}
+
+fn orientation(context: &Context, args: &[String]) -> Result<(), String> {
+    make_orientation(context)?;
+    make_oracle(context)?;
+    show(context, "orientation-demo", args)
 }
 
 fn show(context: &Context, program: &str, args: &[String]) -> Result<(), String> {

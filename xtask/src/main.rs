@@ -27,7 +27,8 @@ use std::process::ExitCode;
 use crate::context::Context;
 
 const HELP: &str = "\
-cargo xtask demo [ARGS]          real pages through a pipeline of processes (ARGS go to the demo:
+cargo xtask demo                 both of these
+cargo xtask demo pages [ARGS]    real pages through a pipeline of processes (ARGS go to the demo:
                                  a directory of your own images, --chaos, --help)
 cargo xtask demo orientation [ARGS]
                                  pages in four rotations through a model; each answer beside that of
