@@ -43,8 +43,9 @@ pub(crate) fn make_oracle(context: &Context) -> Result<(), String> {
 }
 
 /// Runs both demos, pages and page orientation, or with arguments one of them: that of page
-/// orientation when the first one is `orientation`. Without a directory they take the pages of the cache, which they find in `DFLOW_PAGES_DIR`, as
-/// they find executors and libraries in `DFLOW_BIN_DIR`, `DFLOW_UDF_DIR`.
+/// orientation when the first one is `orientation`. Without a directory they take the pages of the
+/// cache, which they find in `DFLOW_PAGES_DIR`, as they find executors and libraries in
+/// `DFLOW_BIN_DIR`, `DFLOW_UDF_DIR`.
 pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
     build_executors(context)?;
     match args.split_first() {
