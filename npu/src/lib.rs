@@ -14,7 +14,7 @@ mod cast;
 pub mod checksum;
 pub mod engine;
 pub mod inspect;
-mod isa;
+pub mod isa;
 pub mod ops;
 pub mod params;
 pub mod program;

@@ -21,6 +21,7 @@ const UNSAFE_FILES: &[&str] = &[
     "executor-rt/tests/",
     "npu/src/cast.rs",
     "npu/src/isa.rs",
+    "npu/src/isa/x86.rs",
     "npu/tests/no_alloc.rs",
     "udf-executor/src/call.rs",
     "udf-executor/src/api.rs",

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::isa::Simd;
 use crate::ops::{Op, OpEntry, OpError};
 use crate::params::{ParamReader, ParamWriter};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -98,6 +99,24 @@ impl Activation {
         }
     }
 
+    /// The values for a vector.
+    #[inline(always)]
+    pub(crate) fn of_vector<S: Simd>(self, simd: S, x: S::V) -> S::V {
+        let zero = simd.splat(0.0);
+        // The operand order keeps a NaN.
+        let unit = |x| simd.min(simd.splat(1.0), simd.max(zero, x));
+        match self {
+            Self::None => x,
+            Self::Relu => simd.max(zero, x),
+            Self::HardSigmoid { alpha, beta } => {
+                unit(simd.mul_add(simd.splat(alpha), x, simd.splat(beta)))
+            }
+            Self::HardSwish => {
+                simd.mul(x, unit(simd.mul_add(x, simd.splat(1.0 / 6.0), simd.splat(0.5))))
+            }
+        }
+    }
+
     /// Floating-point operations an element.
     #[must_use]
     pub fn flops(self) -> u64 {
@@ -176,6 +195,8 @@ fn hard_swish(x: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::{self, Isa, LANES, Routine};
+    use crate::ops::testing::noise;
 
     const ALL: [Activation; 4] = [
         Activation::None,
@@ -205,6 +226,34 @@ mod tests {
             let expected = values.map(|x| activation.of(x));
             activation.apply(&mut values);
             assert_eq!(values, expected);
+        }
+    }
+
+    struct Vectors<'a> {
+        activation: Activation,
+        values: &'a mut [f32; LANES],
+    }
+
+    impl Routine for Vectors<'_> {
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            let x = simd.load(self.values);
+            simd.store(self.activation.of_vector(simd, x), self.values);
+        }
+    }
+
+    #[test]
+    fn vectors_get_the_same_values_on_every_isa() {
+        for (activation, isa) in ALL.into_iter().flat_map(|own| Isa::ALL.map(|isa| (own, isa))) {
+            let mut values = [f32::NAN; LANES];
+            values[1..].copy_from_slice(&noise(LANES - 1, 4));
+            values[1..].iter_mut().for_each(|value| *value *= 8.0);
+            let expected = values.map(|x| activation.of(x));
+            isa::at_most(isa, || isa::run(Vectors { activation, values: &mut values }));
+            for (found, expected) in values.iter().zip(expected) {
+                let close = (found - expected).abs() <= 1e-6 * expected.abs().max(1.0);
+                assert!(close || (found.is_nan() && expected.is_nan()), "{found}, {expected}");
+            }
         }
     }
 

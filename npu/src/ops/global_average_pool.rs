@@ -1,8 +1,7 @@
 //! GlobalAveragePool: the mean of each feature map.
 
 use crate::DataType;
-use crate::isa::{self, Routine};
-use crate::ops::gemm::sum;
+use crate::isa::{self, LANES, Routine, Simd};
 use crate::ops::{Imported, Op, OpEntry, OpError};
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -61,22 +60,24 @@ struct Means<'a> {
 
 impl Routine for Means<'_> {
     #[inline(always)]
-    fn run<const WIDE: bool>(self) {
-        const LANES: usize = 16;
+    fn run<S: Simd>(self, simd: S) {
         #[expect(clippy::cast_precision_loss, reason = "a count of elements")]
         let count = self.size as f32;
         for (mean, map) in self.out.iter_mut().zip(self.input.chunks_exact(self.size)) {
             let (chunks, rest) = map.as_chunks::<LANES>();
-            let mut lanes = [0f32; LANES];
-            for chunk in chunks {
-                for lane in 0..LANES {
-                    lanes[lane] += chunk[lane];
+            let (fours, ones) = chunks.as_chunks::<4>();
+            let mut sums = [simd.splat(0.0); 4];
+            for four in fours {
+                for (sum, chunk) in sums.iter_mut().zip(four) {
+                    *sum = simd.add(*sum, simd.load(chunk));
                 }
             }
-            for (lane, x) in lanes.iter_mut().zip(rest) {
-                *lane += x;
+            for chunk in ones {
+                sums[0] = simd.add(sums[0], simd.load(chunk));
             }
-            *mean = sum(lanes) / count;
+            sums[1] = simd.add(sums[1], simd.load_part(rest));
+            let sum = simd.add(simd.add(sums[0], sums[1]), simd.add(sums[2], sums[3]));
+            *mean = simd.sum(sum) / count;
         }
     }
 }

@@ -15,19 +15,15 @@
 use super::{Conv, DIMS, Geometry};
 use crate::aligned::align_up;
 use crate::cast;
-use crate::isa::Routine;
+use crate::isa::{LANES, Routine, Simd};
 use crate::ops::Activation;
-use crate::ops::gemm::finish;
 use crate::tensor::Fault;
 
 /// Most columns of a tile: as many may be read behind the last phase.
-const SLACK: usize = 32;
+const SLACK: usize = 4 * LANES;
 
 /// Bytes of a line's place in scratch memory, on every machine.
 const LINE_SIZE: usize = 8;
-
-/// Maps of a tile.
-const MAPS: usize = 4;
 
 /// How the input lies in scratch memory.
 #[derive(Clone, Copy, Debug)]
@@ -197,69 +193,84 @@ pub(super) struct Direct<'a> {
 
 impl Routine for Direct<'_> {
     #[inline(always)]
-    fn run<const WIDE: bool>(mut self) {
-        if WIDE {
-            self.tiles::<16, 32>();
+    fn run<S: Simd>(mut self, simd: S) {
+        if S::REGISTERS >= 32 {
+            self.tiles::<S, 8, 2>(simd);
+        } else if S::REGISTERS >= 8 {
+            self.tiles::<S, 4, 1>(simd);
         } else {
-            self.tiles::<8, 16>();
+            self.tiles::<S, 2, 1>(simd);
         }
     }
 }
 
 impl Direct<'_> {
-    /// All maps: `MAPS` by `P` at a time, and what is left one by `Q`.
+    /// All maps: `M` of them by `N` vectors of columns at a time, and what is left one by four.
     #[inline(always)]
-    fn tiles<const P: usize, const Q: usize>(&mut self) {
+    fn tiles<S: Simd, const M: usize, const N: usize>(&mut self, simd: S) {
         let [depth, height, width] = self.output;
         let [_, rows, row] = self.layout.extent;
         let columns = ((depth - 1) * rows + height - 1) * row + width;
-        let whole = self.maps / MAPS * MAPS;
-        for column in (0..columns).step_by(P) {
-            for map in (0..whole).step_by(MAPS) {
-                self.tile::<MAPS, P>(map, column);
+        let whole = self.maps / M * M;
+        for column in (0..columns).step_by(N * LANES) {
+            for map in (0..whole).step_by(M) {
+                self.tile::<S, M, N>(simd, map, column);
             }
         }
         for map in whole..self.maps {
-            for column in (0..columns).step_by(Q) {
-                self.tile::<1, Q>(map, column);
+            for column in (0..columns).step_by(4 * LANES) {
+                self.tile::<S, 1, 4>(simd, map, column);
             }
         }
     }
 
     #[inline(always)]
-    fn tile<const M: usize, const P: usize>(&mut self, map: usize, column: usize) {
+    fn tile<S: Simd, const M: usize, const N: usize>(
+        &mut self,
+        simd: S,
+        map: usize,
+        column: usize,
+    ) {
         let lines = &*self.scratch.lines;
         let mut weights = [&self.weights[..0]; M];
         for m in 0..M {
             weights[m] = &self.weights[(map + m) * lines.len()..][..lines.len()];
         }
-        let mut sums = [[0f32; P]; M];
+        let mut sums = [[simd.splat(0.0); N]; M];
         for k in 0..lines.len() {
-            let line = &self.scratch.floats[lines[k] + column..][..P];
+            let (line, _) =
+                self.scratch.floats[lines[k] + column..][..N * LANES].as_chunks::<LANES>();
+            let mut vectors = [simd.splat(0.0); N];
+            for n in 0..N {
+                vectors[n] = simd.load(&line[n]);
+            }
             for m in 0..M {
-                let factor = weights[m][k];
-                for p in 0..P {
-                    sums[m][p] += factor * line[p];
+                let factor = simd.splat(weights[m][k]);
+                for n in 0..N {
+                    sums[m][n] = simd.mul_add(factor, vectors[n], sums[m][n]);
                 }
             }
         }
         for m in 0..M {
-            let bias = self.bias.map_or(0.0, |bias| bias[map + m]);
-            let mut tile = [0f32; P];
-            finish(&sums[m], bias, self.activation, &mut tile);
-            self.store(map + m, column, &tile);
+            let bias = simd.splat(self.bias.map_or(0.0, |bias| bias[map + m]));
+            let mut tile = [[0f32; LANES]; N];
+            for n in 0..N {
+                let value = self.activation.of_vector(simd, simd.add(sums[m][n], bias));
+                simd.store(value, &mut tile[n]);
+            }
+            self.store(map + m, column, tile.as_flattened());
         }
     }
 
     /// Writes those of some neighbouring columns that are results.
     #[inline(always)]
-    fn store<const P: usize>(&mut self, map: usize, column: usize, tile: &[f32; P]) {
+    fn store(&mut self, map: usize, column: usize, tile: &[f32]) {
         let [depth, height, width] = self.output;
         let [_, rows, row] = self.layout.extent;
         let (mut line, mut x) = (column / row, column % row);
         let mut at = 0;
-        while at < P {
-            let count = (row - x).min(P - at);
+        while at < tile.len() {
+            let count = (row - x).min(tile.len() - at);
             let (z, y) = if depth == 1 { (0, line) } else { (line / rows, line % rows) };
             if z < depth && y < height && x < width {
                 let count = count.min(width - x);

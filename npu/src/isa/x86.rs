@@ -1,0 +1,204 @@
+//! The vectors of AVX2 with FMA (two registers each) and of AVX-512 (one each).
+#![allow(unsafe_code, reason = "instructions of an ISA, behind a token that it is there")]
+
+use std::arch::x86_64::{
+    __m256, __m256i, __m512, __mmask16, _mm256_add_ps, _mm256_cmpgt_epi32, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_storeu_ps, _mm512_add_ps,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_storeu_ps,
+};
+
+use super::simd::{LANES, Simd};
+
+/// AVX-512 F, BW, DQ and VL are there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// # Safety
+    /// This machine has AVX-512 F, BW, DQ and VL.
+    #[inline(always)]
+    pub(super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// AVX2 and FMA are there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    /// # Safety
+    /// This machine has AVX2 and FMA.
+    #[inline(always)]
+    pub(super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// A mask of the first floats, as many as `count` says.
+#[inline(always)]
+fn first(count: usize) -> __mmask16 {
+    if count >= LANES { __mmask16::MAX } else { (1 << count) - 1 }
+}
+
+impl Simd for Avx512 {
+    type V = __m512;
+    const REGISTERS: usize = 32;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is; 16 floats are read, from any address.
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn load_part(self, from: &[f32]) -> Self::V {
+        // SAFETY: as for `load`; the mask ends where the slice does.
+        unsafe { _mm512_maskz_loadu_ps(first(from.len()), from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: Self::V, to: &mut [f32; LANES]) {
+        // SAFETY: `self` is there only where AVX-512 is; 16 floats are written, to any address.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
+    }
+
+    #[inline(always)]
+    fn store_part(self, v: Self::V, to: &mut [f32]) {
+        // SAFETY: as for `store`; the mask ends where the slice does.
+        unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), first(to.len()), v) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::V, b: Self::V) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+}
+
+/// Eight floats of `from`, from `at` on.
+#[inline(always)]
+fn half(_: Avx2, from: &[f32; LANES], at: usize) -> __m256 {
+    let half: &[f32] = &from[at..at + LANES / 2];
+    // SAFETY: the token is there only where AVX2 is; the slice has the 8 floats that are read.
+    unsafe { _mm256_loadu_ps(half.as_ptr()) }
+}
+
+/// At most eight floats of `from`, zeros behind them.
+#[inline(always)]
+fn half_part(own: Avx2, from: &[f32]) -> __m256 {
+    // SAFETY: the mask of `before` ends where the slice does; the token says that AVX2 is there.
+    unsafe { _mm256_maskload_ps(from.as_ptr(), before(own, from.len())) }
+}
+
+/// All bits in the first lanes, as many as `count` says.
+#[inline(always)]
+fn before(_: Avx2, count: usize) -> __m256i {
+    let count = i32::try_from(count).unwrap_or(i32::MAX);
+    // SAFETY: the token is there only where AVX2 is.
+    let counts = unsafe { _mm256_set1_epi32(count) };
+    // SAFETY: as above.
+    let lanes = unsafe { _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) };
+    // SAFETY: as above.
+    unsafe { _mm256_cmpgt_epi32(counts, lanes) }
+}
+
+/// Applies an instruction to both halves.
+macro_rules! halves {
+    ($instruction:ident($($operand:ident),+)) => {{
+        // SAFETY: `self` is there only where AVX2 is.
+        let low = unsafe { $instruction($($operand.0),+) };
+        // SAFETY: as above.
+        let high = unsafe { $instruction($($operand.1),+) };
+        (low, high)
+    }};
+}
+
+impl Simd for Avx2 {
+    type V = (__m256, __m256);
+    const REGISTERS: usize = 8;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        // SAFETY: `self` is there only where AVX2 is.
+        let half = unsafe { _mm256_set1_ps(x) };
+        (half, half)
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> Self::V {
+        (half(self, from, 0), half(self, from, LANES / 2))
+    }
+
+    #[inline(always)]
+    fn load_part(self, from: &[f32]) -> Self::V {
+        let (low, high) = from.split_at(from.len().min(LANES / 2));
+        (half_part(self, low), half_part(self, high))
+    }
+
+    #[inline(always)]
+    fn store(self, v: Self::V, to: &mut [f32; LANES]) {
+        let (low, high) = to.split_at_mut(LANES / 2);
+        // SAFETY: `self` is there only where AVX2 is; each half has the 8 floats that are written.
+        unsafe { _mm256_storeu_ps(low.as_mut_ptr(), v.0) };
+        // SAFETY: as above.
+        unsafe { _mm256_storeu_ps(high.as_mut_ptr(), v.1) };
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        halves!(_mm256_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_max_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn min(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_min_ps(a, b))
+    }
+}
