@@ -39,15 +39,15 @@ impl Typed {
         for conv in 0..self.nodes.len() {
             // Each round takes in the only reader of the Conv's result.
             while let Some(reader) = reader_of
-                .get(self.nodes[conv].output)
+                .get(self.nodes[conv].output())
                 .copied()
                 .flatten()
-                .filter(|_| readers[self.nodes[conv].output] == 1)
+                .filter(|_| readers[self.nodes[conv].output()] == 1)
             {
                 if !self.take_in(conv, reader) {
                     break;
                 }
-                self.nodes[conv].output = self.nodes[reader].output;
+                self.nodes[conv].outputs = self.nodes[reader].outputs.clone();
                 gone[reader] = true;
             }
         }
@@ -73,7 +73,7 @@ impl Typed {
 
     /// What `reader` does to each feature map of the result of `conv`.
     fn affine(&self, conv: usize, reader: usize) -> Option<Affine> {
-        let (result, reader) = (self.nodes[conv].output, &self.nodes[reader]);
+        let (result, reader) = (self.nodes[conv].output(), &self.nodes[reader]);
         let shape = self.tensors[result].info.shape;
         let maps = shape.dims()[1];
         let op = reader.op.as_any();
@@ -95,7 +95,7 @@ impl Typed {
             [a, b] if b == result && a != result => a,
             _ => return None,
         };
-        if self.tensors[reader.output].info.shape != shape {
+        if self.tensors[reader.output()].info.shape != shape {
             return None;
         }
         let values = self.floats(constant)?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use npu::DataType;
 use npu::ops::AttributeValue;
 use npu::shape::Shape;
-use npu::tensor::TensorInfo;
+use npu::tensor::{TensorInfo, element_size};
 use prost::Message;
 
 use crate::error::CompileError;
@@ -204,14 +204,25 @@ fn type_name(dtype: i32) -> String {
 pub(crate) fn data_type(dtype: i32) -> Option<DataType> {
     match dtype {
         1 => Some(DataType::FLOAT),
+        2 => Some(DataType::UINT8),
+        3 => Some(DataType::INT8),
+        4 => Some(DataType::UINT16),
+        5 => Some(DataType::INT16),
         6 => Some(DataType::INT32),
         7 => Some(DataType::INT64),
+        9 => Some(DataType::BOOL),
+        10 => Some(DataType::FLOAT16),
+        11 => Some(DataType::DOUBLE),
+        12 => Some(DataType::UINT32),
+        13 => Some(DataType::UINT64),
+        16 => Some(DataType::BF16),
         _ => None,
     }
 }
 
 /// Names of the types with kernels, for messages.
-pub(crate) const TYPES: &str = "float32, int32, int64";
+pub(crate) const TYPES: &str = "float32, float64, float16, bfloat16, bool, int8 to int64, uint8 to \
+                                uint64";
 
 fn constant(tensor: onnx::TensorProto) -> Result<Constant, String> {
     let number = tensor.data_type.unwrap_or(0);
@@ -231,8 +242,19 @@ fn constant(tensor: onnx::TensorProto) -> Result<Constant, String> {
     let bytes = match (tensor.raw_data, dtype) {
         (Some(raw), _) if !raw.is_empty() || info.bytes() == 0 => raw,
         (_, DataType::FLOAT) => words(&tensor.float_data, |value| value.to_le_bytes()),
-        (_, DataType::INT32) => words(&tensor.int32_data, |value| value.to_le_bytes()),
-        _ => words(&tensor.int64_data, |value| value.to_le_bytes()),
+        (_, DataType::DOUBLE) => words(&tensor.double_data, |value| value.to_le_bytes()),
+        (_, DataType::INT64) => words(&tensor.int64_data, |value| value.to_le_bytes()),
+        (_, DataType::UINT32 | DataType::UINT64) => {
+            // Each number has its lowest bytes, as many as an element has.
+            let size = element_size(dtype).unwrap_or(8);
+            let low = |value: &u64| value.to_le_bytes().into_iter().take(size);
+            tensor.uint64_data.iter().flat_map(low).collect::<Vec<u8>>().into()
+        }
+        _ => {
+            let size = element_size(dtype).unwrap_or(4);
+            let low = |value: &i32| value.to_le_bytes().into_iter().take(size);
+            tensor.int32_data.iter().flat_map(low).collect::<Vec<u8>>().into()
+        }
     };
     if bytes.len() != info.bytes() {
         return Err(format!("{} bytes; {info} has {}", bytes.len(), info.bytes()));

@@ -90,6 +90,10 @@ pub(crate) struct TensorProto {
     pub(crate) name: Option<String>,
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub(crate) raw_data: Option<Bytes>,
+    #[prost(double, repeated, tag = "10")]
+    pub(crate) double_data: Vec<f64>,
+    #[prost(uint64, repeated, tag = "11")]
+    pub(crate) uint64_data: Vec<u64>,
     #[prost(message, repeated, tag = "13")]
     pub(crate) external_data: Vec<StringStringEntryProto>,
     #[prost(int32, optional, tag = "14")]

@@ -47,7 +47,7 @@ impl Group {
 pub fn plan(graph: &Typed) -> Planned<'_> {
     let (group_of, mut groups, views) = group(graph);
     for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
-        for tensor in node.inputs.iter().chain([&node.output]) {
+        for tensor in node.inputs.iter().chain(&node.outputs) {
             groups[group_of[*tensor]].needed_at(step);
         }
     }
@@ -65,7 +65,7 @@ pub fn plan(graph: &Typed) -> Planned<'_> {
     for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
         let infos: Vec<TensorInfo> =
             node.inputs.iter().map(|input| graph.tensors[*input].info).collect();
-        let bytes = node.op.scratch_bytes(&infos, &graph.tensors[node.output].info);
+        let bytes = node.op.scratch_bytes(&infos, &graph.tensors[node.output()].info);
         tasks.push((step, (0, bytes)));
         items.push(Item { bytes, first: step, last: step });
     }
@@ -104,7 +104,7 @@ fn group(graph: &Typed) -> (Vec<usize>, Vec<Group>, Vec<bool>) {
     }
     let mut views = vec![false; graph.nodes.len()];
     for (step, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.op.is_view()) {
-        let (from, to) = (node.inputs[0], node.output);
+        let (from, to) = (node.inputs[0], node.output());
         let (a, b) = (&groups[group_of[from]], &groups[group_of[to]]);
         // What the caller gives is not what the caller gets, and no two outputs are one.
         let outputs = usize::from(a.output.is_some()) + usize::from(b.output.is_some());
@@ -151,9 +151,10 @@ impl Planned<'_> {
             let node = &self.graph.nodes[*step];
             let operands: Option<Vec<u32>> =
                 node.inputs.iter().map(|input| own.tensor(*input)).collect();
-            let (operands, output) = (operands, own.tensor(node.output));
-            let (operands, output) = operands.zip(output).ok_or(CompileError::TooLarge)?;
-            own.writer.task(&node.name, &*node.op, &operands, output, *scratch);
+            let outputs: Option<Vec<u32>> =
+                node.outputs.iter().map(|output| own.tensor(*output)).collect();
+            let (operands, outputs) = operands.zip(outputs).ok_or(CompileError::TooLarge)?;
+            own.writer.task(&node.name, &*node.op, &operands, &outputs, *scratch);
         }
         own.writer.finish(self.arena_bytes).ok_or(CompileError::TooLarge)
     }

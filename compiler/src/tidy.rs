@@ -26,7 +26,7 @@ impl Typed {
             }
             let copy = node.op.as_any().is::<Identity>();
             if copy {
-                original[node.output] = node.inputs[0];
+                original[node.output()] = node.inputs[0];
             }
             !copy
         });
@@ -43,7 +43,7 @@ impl Typed {
         }
         let mut keep = vec![false; self.nodes.len()];
         for (node, keep) in self.nodes.iter().zip(&mut keep).rev() {
-            *keep = read[node.output];
+            *keep = node.outputs.iter().any(|output| read[*output]);
             if *keep {
                 node.inputs.iter().for_each(|input| read[*input] = true);
             }
@@ -57,7 +57,8 @@ impl Typed {
     fn own_outputs(&mut self) {
         // Made by a node, and no output yet.
         let mut free = vec![false; self.tensors.len()];
-        self.nodes.iter().for_each(|node| free[node.output] = true);
+        let made = self.nodes.iter().flat_map(|node| &node.outputs);
+        made.for_each(|output| free[*output] = true);
         for index in 0..self.outputs.len() {
             let (name, tensor) = self.outputs[index].clone();
             if std::mem::take(&mut free[tensor]) {
@@ -65,7 +66,8 @@ impl Typed {
             }
             let output = self.add(&name, self.tensors[tensor].info, None);
             let (op, inputs) = (Box::new(Identity), vec![tensor]);
-            self.nodes.push(TypedNode { name: name.clone(), op, inputs, output });
+            let outputs = vec![output];
+            self.nodes.push(TypedNode { name: name.clone(), op, inputs, outputs });
             self.outputs[index].1 = output;
         }
     }

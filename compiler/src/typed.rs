@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use npu::ops::{self, Known, Node, Op};
 use npu::shape::Shape;
-use npu::tensor::TensorInfo;
+use npu::tensor::{OUTPUTS_MAX, TensorInfo};
 
 use crate::Options;
 use crate::error::CompileError;
@@ -32,7 +32,14 @@ pub(crate) struct TypedNode {
     pub(crate) name: String,
     pub(crate) op: Box<dyn Op>,
     pub(crate) inputs: Vec<TensorIndex>,
-    pub(crate) output: TensorIndex,
+    pub(crate) outputs: Vec<TensorIndex>,
+}
+
+impl TypedNode {
+    /// The output, or the first one.
+    pub(crate) fn output(&self) -> TensorIndex {
+        self.outputs[0]
+    }
 }
 
 /// A graph in which all types and shapes are known. Nodes stand in an order in which they can run.
@@ -277,7 +284,9 @@ impl Graph<'_> {
                 Some(Known { info: tensor.info, value: tensor.value.as_deref() })
             })
             .collect();
-        let outputs = node.outputs.iter().filter(|name| !name.is_empty()).count();
+        // Optional outputs too; one in between that nobody named is computed for nobody.
+        let named = node.outputs.iter().rposition(|name| !name.is_empty());
+        let outputs = named.map_or(0, |last| last + 1);
         let (attributes, inputs_known) = (&node.attributes[..], &known[..]);
         let view = Node { opset, attributes, inputs: inputs_known, outputs };
         let imported = entry.import_node(&view).map_err(of_op)?;
@@ -285,15 +294,27 @@ impl Graph<'_> {
             imported.operands.iter().filter_map(|index| inputs[*index]).collect();
         let infos: Vec<TensorInfo> =
             operands.iter().map(|index| self.typed.tensors[*index].info).collect();
-        let info = ops::infer(&*imported.op, &infos).map_err(of_op)?;
-        let value = fold::fold(&*imported.op, &self.typed.tensors, &operands, &info)
+        let infos = ops::infer(&*imported.op, &infos).map_err(of_op)?;
+        if infos.len() > OUTPUTS_MAX {
+            let found = infos.len();
+            return Err(refuse(format!("{found} outputs; at most {OUTPUTS_MAX} are supported")));
+        }
+        let values = fold::fold(&*imported.op, &self.typed.tensors, &operands, &infos)
             .map_err(|fault| refuse(fault.to_string()))?;
-        let folded = value.is_some();
-        let output = node.outputs.iter().find(|name| !name.is_empty()).map_or("", String::as_str);
-        let output = self.define(output, info, value).map_err(refuse)?;
+        let folded = values.is_some();
+        let mut values = values.unwrap_or_default().into_iter();
+        let mut outputs = Vec::new();
+        for (index, info) in infos.into_iter().enumerate() {
+            let name = node.outputs.get(index).map_or("", String::as_str);
+            let value = values.next();
+            outputs.push(match name {
+                "" => self.typed.add("", info, value),
+                _ => self.define(name, info, value).map_err(refuse)?,
+            });
+        }
         if !folded {
             let name = node.name.trim_matches('`').to_owned();
-            self.typed.nodes.push(TypedNode { name, op: imported.op, inputs: operands, output });
+            self.typed.nodes.push(TypedNode { name, op: imported.op, inputs: operands, outputs });
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ fn source() -> AlignedBytes {
     let c = writer.constant("c", &pair(), &bytes);
     let y = writer.tensor("y", &pair(), Place::Output(0));
     writer.output(y);
-    writer.task("copy", &Identity, &[c], y, (0, 0));
+    writer.task("copy", &Identity, &[c], &[y], (0, 0));
     writer.finish(0).unwrap()
 }
 
@@ -36,7 +36,7 @@ fn sink() -> AlignedBytes {
     let x = writer.tensor("x", &pair(), Place::Input(0));
     let t = writer.tensor("t", &pair(), Place::Arena(0));
     writer.input(x);
-    writer.task("copy", &Identity, &[x], t, (0, 0));
+    writer.task("copy", &Identity, &[x], &[t], (0, 0));
     writer.finish(64).unwrap()
 }
 

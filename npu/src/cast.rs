@@ -2,6 +2,8 @@
 //! type. Nothing is copied; a wrong alignment or length is `None`, never a wrong slice.
 #![allow(unsafe_code, reason = "views of checked bytes as elements, without a copy")]
 
+use crate::half::{Bf16, F16};
+
 /// A type for which every bit pattern is a value and that has no padding.
 ///
 /// Implemented here only, for the types in this file.
@@ -16,7 +18,7 @@ macro_rules! plain {
     ($($name:ty),+) => { $(impl sealed::Sealed for $name {} impl Plain for $name {})+ };
 }
 
-plain!(u8, usize, i32, i64, f32, Block);
+plain!(u8, u16, u32, u64, usize, i8, i16, i32, i64, f32, f64, F16, Bf16, Block);
 
 /// 64 bytes at an address that is a multiple of 64.
 #[derive(Clone, Copy, Debug)]

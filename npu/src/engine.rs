@@ -18,7 +18,7 @@ use crate::DataType;
 use crate::aligned::is_aligned;
 use crate::program::{Om, OmError, Place, Task, Tensor};
 use crate::shape::Shape;
-use crate::tensor::{Fault, Inputs, Output, TensorInfo, type_name};
+use crate::tensor::{Fault, Inputs, OUTPUTS_MAX, Output, Part, TensorInfo, type_name};
 
 /// An input of a run: what the caller says it is, and its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -210,10 +210,12 @@ impl<B: AsRef<[u8]>> Model<B> {
         self.check_inputs(inputs)?;
         self.check_memory(outputs, arena)?;
         for (index, task) in self.om.tasks().iter().enumerate() {
-            if self.om.tensors()[task.output].bytes > 0 {
-                self.step(task, inputs, outputs, arena)
-                    .map_err(|fault| RunError::Task { task: index, fault })?;
-            }
+            let outcome = match task.outputs[..] {
+                [output] if self.om.tensors()[output].bytes == 0 => Ok(()),
+                [_] => self.step::<1, 3>(task, inputs, outputs, arena),
+                _ => self.step::<OUTPUTS_MAX, { OUTPUTS_MAX + 2 }>(task, inputs, outputs, arena),
+            };
+            outcome.map_err(|fault| RunError::Task { task: index, fault })?;
         }
         Ok(())
     }
@@ -264,62 +266,87 @@ impl<B: AsRef<[u8]>> Model<B> {
         if is_aligned(arena) { Ok(()) } else { Err(RunError::ArenaAddress) }
     }
 
-    fn step(
+    /// Runs a task with at most `N` outputs. `CUTS` is two more: one for its scratch memory, one
+    /// for what lies behind all of them.
+    fn step<'o, const N: usize, const CUTS: usize>(
         &self,
         task: &Task,
         inputs: &[Input<'_>],
-        outputs: &mut [&mut [u8]],
+        outputs: &mut [&'o mut [u8]],
         arena: &mut [u8],
     ) -> Result<(), Fault> {
         let tensors = self.om.tensors();
-        let output = &tensors[task.output];
-        let in_arena = match output.place {
-            Place::Arena(offset) => offset..offset + output.bytes,
-            _ => 0..0,
-        };
-        let (pieces, own, scratch) = split(arena, in_arena, task.scratch.clone());
-        let slot = match output.place {
-            Place::Output(slot) => slot,
-            _ => outputs.len(),
-        };
-        let (before, rest) = outputs.split_at_mut(slot);
-        let (bytes, after) = match rest.split_first_mut() {
-            Some((output, after)) => (&mut **output, after),
-            None => (own, &mut [][..]),
-        };
-        let view = View {
-            tensors,
-            operands: &task.operands,
-            weights: self.om.weights(),
-            inputs,
-            outputs: [before, after],
-            pieces,
-        };
-        let bytes = bytes.get_mut(..output.bytes).ok_or(Fault::Memory)?;
-        task.op.run(&view, &mut Output { info: &output.info, bytes, scratch })
+        let mut cuts = [const { 0..0 }; CUTS];
+        for (cut, output) in cuts.iter_mut().zip(&task.outputs) {
+            if let Place::Arena(offset) = tensors[*output].place {
+                *cut = offset..offset + tensors[*output].bytes;
+            }
+        }
+        cuts[N] = task.scratch.clone();
+        let (pieces, mut own) = split(arena, &cuts);
+        let scratch = std::mem::take(&mut own[N]);
+        // Outputs in the caller's memory are lent for this task, and given back.
+        let mut lent: [&'o mut [u8]; N] = std::array::from_fn(|_| &mut [][..]);
+        for (lent, output) in lent.iter_mut().zip(&task.outputs) {
+            if let Place::Output(slot) = tensors[*output].place {
+                *lent = std::mem::take(&mut outputs[slot]);
+            }
+        }
+        let weights = self.om.weights();
+        let view =
+            View { tensors, operands: &task.operands, weights, inputs, outputs, pieces: &pieces };
+        let outcome = call(task, &view, &mut own, &mut lent, scratch);
+        for (lent, output) in lent.into_iter().zip(&task.outputs) {
+            if let Place::Output(slot) = tensors[*output].place {
+                outputs[slot] = lent;
+            }
+        }
+        outcome
     }
 }
 
-/// What is left of the arena, as (offset, bytes), when two places are taken out to be written.
-type Pieces<'a> = [(usize, &'a [u8]); 3];
+/// Calls the op's kernel with the memory of its outputs: cut out of the arena, or lent.
+fn call<const N: usize>(
+    task: &Task,
+    view: &View<'_>,
+    own: &mut [&mut [u8]],
+    lent: &mut [&mut [u8]; N],
+    scratch: &mut [u8],
+) -> Result<(), Fault> {
+    let mut parts = [const { None }; N];
+    let memory = own.iter_mut().zip(lent);
+    for ((part, (own, lent)), output) in parts.iter_mut().zip(memory).zip(&task.outputs) {
+        let tensor = &view.tensors[*output];
+        let place: &mut [u8] = if matches!(tensor.place, Place::Output(_)) { lent } else { own };
+        let bytes = place.get_mut(..tensor.bytes).ok_or(Fault::Memory)?;
+        *part = Some(Part { info: &tensor.info, bytes });
+    }
+    let (first, more) = parts.split_first_mut().ok_or(Fault::Memory)?;
+    let Part { info, bytes } = first.take().ok_or(Fault::Memory)?;
+    task.op.run(view, &mut Output { info, bytes, scratch, more })
+}
 
-/// Takes two places that do not overlap out of the arena.
-fn split(
-    arena: &mut [u8],
-    first: Range<usize>,
-    second: Range<usize>,
-) -> (Pieces<'_>, &mut [u8], &mut [u8]) {
-    // An empty place that lies behind the other's begin would cut it; it can lie anywhere.
-    let first = if first.is_empty() { 0..0 } else { first };
-    let second = if second.is_empty() { 0..0 } else { second };
-    let swap = (second.start, second.end) < (first.start, first.end);
-    let (low, high) = if swap { (second, first) } else { (first, second) };
-    let (before, rest) = arena.split_at_mut(low.start);
-    let (low_bytes, rest) = rest.split_at_mut(low.len());
-    let (between, rest) = rest.split_at_mut(high.start - low.end);
-    let (high_bytes, after) = rest.split_at_mut(high.len());
-    let pieces = [(0, &*before), (low.end, &*between), (high.end, &*after)];
-    if swap { (pieces, high_bytes, low_bytes) } else { (pieces, low_bytes, high_bytes) }
+/// What is left of an arena, as (offset, bytes), and the places that were taken out.
+type Cut<'a, const CUTS: usize> = ([(usize, &'a [u8]); CUTS], [&'a mut [u8]; CUTS]);
+
+/// Takes places that do not overlap out of the arena, to be written. The last of `cuts` is empty.
+fn split<'a, const CUTS: usize>(arena: &'a mut [u8], cuts: &[Range<usize>; CUTS]) -> Cut<'a, CUTS> {
+    let mut order: [usize; CUTS] = std::array::from_fn(|index| index);
+    order.sort_unstable_by_key(|index| cuts[*index].start);
+    let mut pieces = [(0, &[][..]); CUTS];
+    let mut own: [&mut [u8]; CUTS] = std::array::from_fn(|_| &mut [][..]);
+    let (mut at, mut rest) = (0, arena);
+    // An empty place that lies behind another's begin would cut it; it can lie anywhere.
+    for index in order.into_iter().filter(|index| !cuts[*index].is_empty()) {
+        let cut = &cuts[index];
+        let (piece, tail) = rest.split_at_mut(cut.start - at);
+        let (taken, tail) = tail.split_at_mut(cut.len());
+        pieces[index] = (at, &*piece);
+        own[index] = taken;
+        (at, rest) = (cut.end, tail);
+    }
+    pieces[CUTS - 1] = (at, &*rest);
+    (pieces, own)
 }
 
 /// What a task reads.
@@ -328,24 +355,17 @@ struct View<'a> {
     operands: &'a [usize],
     weights: &'a [u8],
     inputs: &'a [Input<'a>],
-    /// Outputs before and after the one that is written.
-    outputs: [&'a [&'a mut [u8]]; 2],
-    pieces: Pieces<'a>,
+    /// Without those that are written, which are empty meanwhile.
+    outputs: &'a [&'a mut [u8]],
+    /// What can be read of the arena, as (offset, bytes).
+    pieces: &'a [(usize, &'a [u8])],
 }
 
 impl View<'_> {
-    fn output(&self, slot: usize) -> &[u8] {
-        let [before, after] = self.outputs;
-        let own = before.get(slot).or_else(|| after.get(slot.checked_sub(before.len() + 1)?));
-        own.map_or(&[], |own| &**own)
-    }
-
     fn arena(&self, offset: usize) -> &[u8] {
-        let piece = self
-            .pieces
-            .iter()
-            .rev()
-            .find(|(start, bytes)| *start <= offset && offset <= start + bytes.len());
+        let holds =
+            |(start, bytes): &&(usize, &[u8])| (*start..start + bytes.len()).contains(&offset);
+        let piece = self.pieces.iter().find(holds);
         piece.and_then(|(start, bytes)| bytes.get(offset - start..)).unwrap_or_default()
     }
 }
@@ -365,7 +385,7 @@ impl Inputs for View<'_> {
             Place::Arena(offset) => self.arena(offset),
             Place::Weights(offset) => self.weights.get(offset..).unwrap_or_default(),
             Place::Input(slot) => self.inputs[slot].bytes,
-            Place::Output(slot) => self.output(slot),
+            Place::Output(slot) => self.outputs[slot],
         };
         from.get(..tensor.bytes).unwrap_or_default()
     }

@@ -27,8 +27,8 @@ pub struct TaskReport {
     pub name: String,
     /// What it reads, in order.
     pub inputs: Vec<TensorReport>,
-    /// What it writes.
-    pub output: TensorReport,
+    /// What it writes, in order; one at least.
+    pub outputs: Vec<TensorReport>,
     /// Floating-point operations; a multiply-add counts two.
     pub flops: u64,
     /// Bytes of its inputs that are weights.
@@ -70,16 +70,16 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
         .map(|task| {
             let inputs: Vec<TensorReport> = task.operands.iter().map(tensor).collect();
             let infos: Vec<TensorInfo> = inputs.iter().map(|input| input.info).collect();
-            let output = tensor(&task.output);
+            let outputs: Vec<TensorReport> = task.outputs.iter().map(tensor).collect();
             let weights = inputs.iter().filter(|input| matches!(input.place, Place::Weights(_)));
             TaskReport {
                 op: op_name(task),
                 name: om.task_name(task).to_owned(),
-                flops: task.op.flops(&infos, &output.info),
+                flops: outputs.first().map_or(0, |output| task.op.flops(&infos, &output.info)),
                 weights_bytes: weights.map(|input| input.info.bytes() as u64).sum(),
                 scratch_bytes: task.scratch.len() as u64,
                 inputs,
-                output,
+                outputs,
             }
         })
         .collect();

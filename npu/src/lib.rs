@@ -12,7 +12,9 @@
 pub mod aligned;
 mod cast;
 pub mod checksum;
+pub mod element;
 pub mod engine;
+pub mod half;
 pub mod inspect;
 pub mod isa;
 pub mod ops;

@@ -4,6 +4,7 @@
 //! read is checked by the op, since a program may come from anywhere.
 
 use crate::ops::OpError;
+use crate::shape::{RANK_MAX, Shape, ShapeError};
 
 /// Writes parameters.
 #[derive(Debug, Default)]
@@ -33,6 +34,17 @@ impl ParamWriter {
     /// A 32-bit float.
     pub fn f32(&mut self, value: f32) {
         self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Yes or no, as a number.
+    pub fn flag(&mut self, value: bool) {
+        self.u32(u32::from(value));
+    }
+
+    /// A shape: the number of dims, and the dims.
+    pub fn shape(&mut self, shape: &Shape) {
+        self.size(shape.rank());
+        self.sizes(shape.dims());
     }
 
     /// What was written.
@@ -105,6 +117,32 @@ impl<'a> ParamReader<'a> {
     /// The parameters end before.
     pub fn f32(&mut self) -> Result<f32, OpError> {
         self.take().map(f32::from_le_bytes)
+    }
+
+    /// Yes or no.
+    ///
+    /// # Errors
+    /// The parameters end before, or the number is neither.
+    pub fn flag(&mut self) -> Result<bool, OpError> {
+        match self.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(OpError::params(format!("{other} is neither 0 nor 1"))),
+        }
+    }
+
+    /// A shape.
+    ///
+    /// # Errors
+    /// The parameters end before, or the dims are no shape.
+    pub fn shape(&mut self) -> Result<Shape, OpError> {
+        let rank = self.size()?;
+        let mut dims = [0; RANK_MAX];
+        let own = dims.get_mut(..rank).ok_or(ShapeError::Rank(rank))?;
+        for dim in own {
+            *dim = self.size()?;
+        }
+        Ok(Shape::new(&dims[..rank])?)
     }
 
     /// The end.

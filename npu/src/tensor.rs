@@ -3,7 +3,11 @@
 use std::fmt;
 
 use crate::DataType;
+use crate::aligned::AlignedBytes;
 use crate::cast::{self, Plain};
+pub use crate::element::Element;
+pub(crate) use crate::element::with_element;
+use crate::ops::Op;
 use crate::shape::{Shape, ShapeError};
 
 /// Type and shape of a tensor.
@@ -49,53 +53,19 @@ pub fn type_name(dtype: DataType) -> String {
     dtype.name().map_or_else(|| format!("type {}", dtype.0), str::to_owned)
 }
 
+/// Most outputs of a task.
+pub const OUTPUTS_MAX: usize = 32;
+
 /// Bytes of an element of a type that ops of this crate have; `None` for others.
 #[must_use]
 pub fn element_size(dtype: DataType) -> Option<usize> {
     match dtype {
-        DataType::FLOAT | DataType::INT32 => Some(4),
-        DataType::INT64 => Some(8),
+        DataType::BOOL | DataType::INT8 | DataType::UINT8 => Some(1),
+        DataType::FLOAT16 | DataType::BF16 | DataType::INT16 | DataType::UINT16 => Some(2),
+        DataType::FLOAT | DataType::INT32 | DataType::UINT32 => Some(4),
+        DataType::DOUBLE | DataType::INT64 | DataType::UINT64 => Some(8),
         _ => None,
     }
-}
-
-/// An element type with arithmetic; whole numbers wrap around, as the oracle's do.
-pub trait Element: Plain + PartialOrd + fmt::Debug {
-    /// Its number.
-    const TYPE: DataType;
-    /// Zero.
-    const ZERO: Self;
-    /// The sum.
-    #[must_use]
-    fn plus(self, other: Self) -> Self;
-    /// The product.
-    #[must_use]
-    fn times(self, other: Self) -> Self;
-}
-
-macro_rules! element {
-    ($($name:ty = $number:ident, $zero:literal, $plus:ident, $times:ident;)+) => {
-        $(impl Element for $name {
-            const TYPE: DataType = DataType::$number;
-            const ZERO: Self = $zero;
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                self.$plus(other)
-            }
-            #[inline(always)]
-            fn times(self, other: Self) -> Self {
-                self.$times(other)
-            }
-        })+
-    };
-}
-
-use std::ops::{Add as _, Mul as _};
-
-element! {
-    f32 = FLOAT, 0.0, add, mul;
-    i32 = INT32, 0, wrapping_add, wrapping_mul;
-    i64 = INT64, 0, wrapping_add, wrapping_mul;
 }
 
 /// Why a kernel could not run; a checked program never causes it.
@@ -134,7 +104,7 @@ impl<'a> dyn Inputs + 'a {
     ///
     /// # Errors
     /// The memory does not fit the type.
-    pub fn elements<T: Element>(&self, index: usize) -> Result<&[T], Fault> {
+    pub fn elements<T: Plain>(&self, index: usize) -> Result<&[T], Fault> {
         cast::elements(self.bytes(index)).ok_or(Fault::Memory)
     }
 
@@ -142,14 +112,70 @@ impl<'a> dyn Inputs + 'a {
     ///
     /// # Errors
     /// The memory does not fit the type.
-    pub fn optional<T: Element>(&self, index: usize) -> Result<Option<&[T]>, Fault> {
+    pub fn optional<T: Plain>(&self, index: usize) -> Result<Option<&[T]>, Fault> {
         if index < self.count() { self.elements(index).map(Some) } else { Ok(None) }
+    }
+
+    /// The indices in one input, of either type.
+    ///
+    /// # Errors
+    /// The memory does not fit the type, or there are no indices.
+    pub fn indices(&self, index: usize) -> Result<Indices<'_>, Fault> {
+        match self.info(index).dtype {
+            DataType::INT32 => Ok(Indices::Short(self.elements(index)?)),
+            DataType::INT64 => Ok(Indices::Long(self.elements(index)?)),
+            other => Err(Fault::Type(other)),
+        }
     }
 
     /// The dims of one input.
     #[must_use]
     pub fn dims(&self, index: usize) -> &[usize] {
         self.info(index).shape.dims()
+    }
+}
+
+/// Indices of either type.
+#[derive(Clone, Copy, Debug)]
+pub enum Indices<'a> {
+    /// Of 32 bits.
+    Short(&'a [i32]),
+    /// Of 64 bits.
+    Long(&'a [i64]),
+}
+
+impl Indices<'_> {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Short(own) => own.len(),
+            Self::Long(own) => own.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of them as it is.
+    #[must_use]
+    pub fn get(&self, place: usize) -> i64 {
+        match self {
+            Self::Short(own) => i64::from(own[place]),
+            Self::Long(own) => own[place],
+        }
+    }
+
+    /// One of them as an index of a dim that is not empty; counted from the end when negative, and
+    /// the nearest index of the dim when outside.
+    #[must_use]
+    pub fn at(&self, place: usize, dim: usize) -> usize {
+        let (given, length) = (self.get(place), i64::try_from(dim).unwrap_or(i64::MAX));
+        let own = if given < 0 { given.saturating_add(length) } else { given };
+        usize::try_from(own.clamp(0, length.max(1) - 1)).unwrap_or(0)
     }
 }
 
@@ -162,6 +188,17 @@ pub struct Output<'a> {
     pub bytes: &'a mut [u8],
     /// Memory that the op asked for by `scratch_bytes`; undefined before and after.
     pub scratch: &'a mut [u8],
+    /// The further outputs of an op that has more than one; all are there.
+    pub more: &'a mut [Option<Part<'a>>],
+}
+
+/// A further output of a kernel call.
+#[derive(Debug)]
+pub struct Part<'a> {
+    /// Type and shape.
+    pub info: &'a TensorInfo,
+    /// Bytes of the result: exactly as many as type and shape say.
+    pub bytes: &'a mut [u8],
 }
 
 impl Output<'_> {
@@ -169,7 +206,7 @@ impl Output<'_> {
     ///
     /// # Errors
     /// The memory does not fit the type.
-    pub fn elements<T: Element>(&mut self) -> Result<&mut [T], Fault> {
+    pub fn elements<T: Plain>(&mut self) -> Result<&mut [T], Fault> {
         cast::elements_mut(self.bytes).ok_or(Fault::Memory)
     }
 
@@ -177,33 +214,43 @@ impl Output<'_> {
     ///
     /// # Errors
     /// The memory does not fit the type.
-    pub fn elements_and_scratch<T: Element>(&mut self) -> Result<(&mut [T], &mut [u8]), Fault> {
+    pub fn elements_and_scratch<T: Plain>(&mut self) -> Result<(&mut [T], &mut [u8]), Fault> {
         let elements = cast::elements_mut(self.bytes).ok_or(Fault::Memory)?;
         Ok((elements, self.scratch))
     }
+
+    /// Elements of a further output; `None` when the task has fewer.
+    ///
+    /// # Errors
+    /// The memory does not fit the type.
+    pub fn further<T: Plain>(&mut self, index: usize) -> Result<Option<&mut [T]>, Fault> {
+        match self.more.get_mut(index) {
+            Some(Some(part)) => cast::elements_mut(part.bytes).ok_or(Fault::Memory).map(Some),
+            _ => Ok(None),
+        }
+    }
 }
 
-/// Calls `$body` with `$T` as the element type of `$dtype`.
-macro_rules! with_element {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            $crate::DataType::FLOAT => {
-                type $T = f32;
-                $body
-            }
-            $crate::DataType::INT32 => {
-                type $T = i32;
-                $body
-            }
-            $crate::DataType::INT64 => {
-                type $T = i64;
-                $body
-            }
-            other => Err($crate::tensor::Fault::Type(other)),
-        }
-    };
+/// Runs a kernel on outputs in a list, which are as many as the op infers: for tests and for
+/// folding. Allocates.
+///
+/// # Errors
+/// As [`Op::run`].
+pub fn run_into(
+    op: &dyn Op,
+    inputs: &TensorList<'_>,
+    outputs: &mut [(TensorInfo, AlignedBytes)],
+    scratch: &mut [u8],
+) -> Result<(), Fault> {
+    let mut parts: Vec<Option<Part<'_>>> =
+        outputs.iter_mut().map(|(info, bytes)| Some(Part { info, bytes })).collect();
+    let Some((first, more)) = parts.split_first_mut() else { return Ok(()) };
+    let Some(Part { info, bytes }) = first.take() else { return Ok(()) };
+    if bytes.is_empty() && more.is_empty() {
+        return Ok(());
+    }
+    op.run(inputs, &mut Output { info, bytes, scratch, more })
 }
-pub(crate) use with_element;
 
 /// A list of tensors in memory as the inputs of a call: for tests and for folding.
 #[derive(Debug)]

@@ -59,7 +59,7 @@ fn a_run_allocates_nothing() {
     writer.output(output);
     let weights = writer.constant("w", &w, &[0; 4 * 2 * 9 * 4]);
     let scratch = conv.scratch_bytes(&[x, w], &y);
-    writer.task("conv", &conv, &[input, weights], output, (0, scratch));
+    writer.task("conv", &conv, &[input, weights], &[output], (0, scratch));
     let model = Model::load(writer.finish(scratch.next_multiple_of(64)).unwrap()).unwrap();
     let bytes = AlignedBytes::zeroed(x.bytes());
     let (mut out, mut arena) =

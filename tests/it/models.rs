@@ -46,10 +46,10 @@ fn plus(name: &str, value: f32, rounds: usize) -> Om {
     writer.output(y);
     for round in 0..rounds {
         let to = writer.tensor("t", &info, Place::Arena(round % 2 * 4 * VALUES));
-        writer.task("round", &*op, &[from, zero], to, (0, 0));
+        writer.task("round", &*op, &[from, zero], &[to], (0, 0));
         from = to;
     }
-    writer.task("plus", &*op, &[from, value], y, (0, 0));
+    writer.task("plus", &*op, &[from, value], &[y], (0, 0));
     let om = writer.finish(8 * VALUES).unwrap();
     let path = std::env::temp_dir().join(format!("it-{name}-{}.om", std::process::id()));
     std::fs::write(&path, &om[..]).unwrap();

@@ -126,7 +126,7 @@ impl Program {
         let y = writer.tensor("y", &info, Place::Output(0));
         writer.input(x);
         writer.output(y);
-        writer.task("double", &*op, &[x, x], y, (0, 0));
+        writer.task("double", &*op, &[x, x], &[y], (0, 0));
         let om = writer.finish(0).ok_or("the program is too large")?;
         let name = format!("figure-alloc-{}.om", std::process::id());
         let program = Program(std::env::temp_dir().join(name));

@@ -121,13 +121,13 @@ fn constants_that_are_refused_when_used() {
     assert_eq!(short, "initializer `w`: 8 bytes; float32 [3] has 12");
     let negative = broken(|tensor| tensor.dims = vec![-2]);
     assert_eq!(negative, "initializer `w`: dim 0 is -2; expected 0 or more");
-    let half = broken(|tensor| tensor.data_type = Some(10));
-    assert_eq!(half, "initializer `w`: is float16; supported: float32, int32, int64");
+    let text = broken(|tensor| tensor.data_type = Some(8));
+    assert!(text.starts_with("initializer `w`: is string; supported: float32, "), "{text}");
     let huge = broken(|tensor| tensor.dims = vec![i64::MAX, i64::MAX]);
     assert!(huge.contains("more than 1099511627776 elements"), "{huge}");
     // One that nobody uses does no harm.
     let mut unused = draft().floats("other", &[1], &[1.0]);
-    unused.graph().initializer[1].data_type = Some(10);
+    unused.graph().initializer[1].data_type = Some(8);
     unused.compile(&[]).unwrap();
 }
 
@@ -167,6 +167,6 @@ fn attributes_without_a_kind_are_told_by_their_field() {
 fn a_node_without_a_name_is_told_by_its_output() {
     let mut draft = draft();
     draft.graph().node[0].name = None;
-    draft.graph().node[0].op_type = Some("Erf".to_owned());
-    assert!(draft.refused(&[]).starts_with("node #0 (output `y`) (Erf, opset 13): the op is not"));
+    draft.graph().node[0].op_type = Some("None".to_owned());
+    assert!(draft.refused(&[]).starts_with("node #0 (output `y`) (None, opset 13): the op is not"));
 }

@@ -100,7 +100,11 @@ pub(super) fn show(source: &Source) -> Result<u8, Failure> {
             index.to_string(),
             task.op.clone(),
             inputs.join(" "),
-            task.output.info.to_string(),
+            task.outputs
+                .iter()
+                .map(|output| output.info.to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
             task.flops.to_string(),
             task.weights_bytes.to_string(),
             task.scratch_bytes.to_string(),

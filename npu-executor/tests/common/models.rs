@@ -35,7 +35,7 @@ pub(crate) fn plus(values: &[f32]) -> AlignedBytes {
     let y = writer.tensor("y", &shape, Place::Output(0));
     writer.input(x);
     writer.output(y);
-    writer.task("add", &*addition(), &[x, c], y, (0, 0));
+    writer.task("add", &*addition(), &[x, c], &[y], (0, 0));
     writer.finish(0).unwrap()
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn sum(count: usize) -> AlignedBytes {
     writer.input(b);
     writer.output(y);
     writer.output(z);
-    writer.task("sum", &*addition(), &[a, b], y, (0, 0));
-    writer.task("twice", &*addition(), &[a, a], z, (0, 0));
+    writer.task("sum", &*addition(), &[a, b], &[y], (0, 0));
+    writer.task("twice", &*addition(), &[a, a], &[z], (0, 0));
     writer.finish(0).unwrap()
 }
 
@@ -71,9 +71,9 @@ pub(crate) fn slow(rounds: usize) -> AlignedBytes {
     for round in 0..rounds {
         let place = Place::Arena(round % 2 * 4 * WIDE);
         let to = writer.tensor("t", &large, place);
-        writer.task("round", &*addition(), &[from, zeros], to, (0, 0));
+        writer.task("round", &*addition(), &[from, zeros], &[to], (0, 0));
         from = to;
     }
-    writer.task("mean", &GlobalAveragePool, &[from], y, (0, 0));
+    writer.task("mean", &GlobalAveragePool, &[from], &[y], (0, 0));
     writer.finish(8 * WIDE).unwrap()
 }

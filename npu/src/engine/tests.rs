@@ -40,9 +40,9 @@ fn model(factor: f32) -> Model<AlignedBytes> {
     writer.output(squares);
     let factor = writer.constant("factor", &one, &bytes(&[factor]));
     let scaled = writer.tensor("scaled", &x, Place::Arena(64));
-    writer.task("scale", &mul(), &[input, factor], scaled, (0, 0));
-    writer.task("relu", &relu(), &[scaled], positive, (0, 0));
-    writer.task("square", &mul(), &[positive, positive], squares, (0, 0));
+    writer.task("scale", &mul(), &[input, factor], &[scaled], (0, 0));
+    writer.task("relu", &relu(), &[scaled], &[positive], (0, 0));
+    writer.task("square", &mul(), &[positive, positive], &[squares], (0, 0));
     Model::load(writer.finish(128).unwrap()).unwrap()
 }
 
@@ -128,7 +128,7 @@ fn counts_that_differ_are_refused() {
 fn the_arena_is_cut_around_what_is_written() {
     let mut arena: Vec<u8> = (0..100).collect();
     for (first, second) in [(10..20, 40..60), (40..60, 10..20), (0..0, 90..100), (5..9, 0..0)] {
-        let (pieces, a, b) = split(&mut arena, first.clone(), second.clone());
+        let (pieces, [a, b, _]) = split(&mut arena, &[first.clone(), second.clone(), 0..0]);
         let expected = |range: Range<usize>| -> Vec<u8> {
             range.map(|index| u8::try_from(index).unwrap()).collect()
         };

@@ -12,8 +12,10 @@ pub static ENTRY: OpEntry = OpEntry {
     versions: &[1, 6, 22],
     attributes: &[always("alpha"), always("beta"), before("consumed_inputs", 6)],
     inputs: (1, 1),
+    outputs: 1,
     operands: (1, 1),
     types: &[(DataType::FLOAT, 1)],
+    mixed: &[],
     refused: "",
     import: |node| {
         let (alpha, beta) = (node.float("alpha", 0.2)?, node.float("beta", 0.5)?);

@@ -1,145 +1,172 @@
 //! Every op with parameters and shapes that nobody would write: refused, or it runs inside its
 //! memory. A program brings both from a file.
+//!
+//! What is tried are the examples of the ops with some words of their parameters changed, and some
+//! dims and types of their operands.
 
 use proptest::prelude::*;
 
 use crate::DataType;
 use crate::aligned::AlignedBytes;
-use crate::ops::{TABLE, infer};
+use crate::ops::examples::{self, Example};
+use crate::ops::testing::params;
+use crate::ops::{OpEntry, infer};
 use crate::shape::Shape;
-use crate::tensor::{Output, TensorInfo, TensorList};
+use crate::tensor::{TensorInfo, TensorList, run_into};
 
-/// Parameters of an op as words: `q` has 8 bytes, `i` 4. Those that a number comes before are as
-/// many as the number says.
-fn words(op: &str, rank: usize) -> String {
-    match op {
-        "Add" | "Mul" => "iq".to_owned(),
-        "BatchNormalization" => "i".to_owned(),
-        "Concat" => "q".to_owned(),
-        "Conv" => format!("{}iii", "q".repeat(14)),
-        "HardSigmoid" => "ii".to_owned(),
-        "Reshape" => "q".repeat(1 + rank),
-        "Shape" | "Softmax" => "qq".to_owned(),
-        "Slice" => "q".repeat(1 + 3 * rank),
-        _ => String::new(),
-    }
-}
-
-/// A small number mostly, so that much is accepted; sometimes any.
+/// A number for a parameter: a small one mostly, so that much is accepted.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         12 => 0u64..4,
-        2 => 0u64..9,
+        3 => 0u64..9,
         1 => (0u64..4).prop_map(u64::wrapping_neg),
         1 => any::<u64>(),
     ]
 }
 
-fn dims() -> impl Strategy<Value = Vec<usize>> {
-    prop::collection::vec(prop_oneof![6 => 1usize..4, 2 => 0usize..7, 1 => 7usize..40], 0..6)
+fn dim() -> impl Strategy<Value = usize> {
+    prop_oneof![6 => 1usize..4, 2 => 0usize..7, 1 => 7usize..40]
 }
 
-fn info() -> impl Strategy<Value = TensorInfo> {
-    let types = [DataType::FLOAT, DataType::FLOAT, DataType::INT32, DataType::INT64];
-    let dtype = prop::sample::select(types.to_vec());
-    (dtype, dims()).prop_map(|(dtype, dims)| TensorInfo::new(dtype, Shape::new(&dims).unwrap()))
+/// A change: what it is, where, and to which number.
+#[derive(Clone, Debug)]
+enum Change {
+    /// A word of 4 bytes of the parameters.
+    Word(usize, u64),
+    /// 8 bytes of the parameters.
+    Long(usize, u64),
+    /// A dim of an operand.
+    Dim(usize, usize, usize),
+    /// A dim of an operand is taken away or added.
+    Rank(usize, bool, usize),
+    /// The type of an operand.
+    Type(usize, DataType),
+    /// An operand is taken away, or is there once more.
+    Count(usize, bool),
+    /// The bytes of an operand that holds indices, or other numbers.
+    Value(usize, u64),
 }
 
-/// Operands that resemble one another, since others are refused at once.
-fn infos() -> impl Strategy<Value = Vec<TensorInfo>> {
-    (info(), prop::collection::vec((any::<u8>(), dims()), 0..5)).prop_map(|(first, more)| {
-        let own = |(kind, dims): (u8, Vec<usize>)| {
-            let of_first = first.shape.dims();
-            let dims = match kind % 7 {
-                0 => of_first.to_vec(),
-                1 => of_first.iter().take(2).skip(1).copied().collect(),
-                2 => of_first.iter().skip(1).copied().collect(),
-                // Weights of a convolution.
-                4 | 5 if of_first.len() > 2 => {
-                    let kernel =
-                        of_first[2..].iter().map(|dim| (usize::from(kind) / 7 % 3 + 1).min(*dim));
-                    [2, of_first[1]].into_iter().chain(kernel).collect()
-                }
-                3 => [&dims[..dims.len().min(1)], of_first.get(1..).unwrap_or_default()].concat(),
-                _ => dims,
-            };
-            TensorInfo::new(first.dtype, Shape::new(&dims).unwrap())
+fn change() -> impl Strategy<Value = Change> {
+    let types: Vec<DataType> = DataType::ALL.iter().map(|(dtype, ..)| *dtype).collect();
+    prop_oneof![
+        4 => (any::<usize>(), number()).prop_map(|(at, to)| Change::Word(at, to)),
+        4 => (any::<usize>(), number()).prop_map(|(at, to)| Change::Long(at, to)),
+        6 => (any::<usize>(), any::<usize>(), dim())
+            .prop_map(|(at, dim, to)| Change::Dim(at, dim, to)),
+        1 => (any::<usize>(), any::<bool>(), dim())
+            .prop_map(|(at, more, to)| Change::Rank(at, more, to)),
+        1 => (any::<usize>(), prop::sample::select(types))
+            .prop_map(|(at, to)| Change::Type(at, to)),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(at, more)| Change::Count(at, more)),
+        2 => (any::<usize>(), number()).prop_map(|(at, to)| Change::Value(at, to)),
+    ]
+}
+
+/// An op as a program brings it.
+struct Hostile {
+    entry: &'static OpEntry,
+    params: Vec<u8>,
+    infos: Vec<TensorInfo>,
+    /// What operands are filled with.
+    fill: Vec<u64>,
+}
+
+impl Hostile {
+    fn of(example: &Example) -> Self {
+        let imported = example.case.import();
+        let (op, operands) = imported.unwrap_or_else(|error| panic!("{}: {error}", example.name));
+        let infos: Vec<TensorInfo> = operands.iter().map(|value| value.info).collect();
+        let fill = vec![0; infos.len()];
+        Self { entry: op.entry(), params: params(&*op), infos, fill }
+    }
+
+    fn apply(&mut self, change: &Change) {
+        let width = match change {
+            Change::Word(..) => 4,
+            _ => 8,
         };
-        // One value a map, four times: what a BatchNormalization has.
-        let kinds: u32 = more.iter().map(|(kind, _)| u32::from(*kind)).sum();
-        if let (0, Some(maps)) = (kinds % 4, first.shape.dims().get(1)) {
-            let per_map = TensorInfo::new(first.dtype, Shape::new(&[*maps]).unwrap());
-            return [vec![first], vec![per_map; 4]].concat();
+        let count = self.infos.len();
+        match change {
+            Change::Word(at, to) | Change::Long(at, to) if self.params.len() >= width => {
+                let at = at % (self.params.len() / 4) * 4;
+                let at = at.min(self.params.len() - width);
+                self.params[at..at + width].copy_from_slice(&to.to_le_bytes()[..width]);
+            }
+            Change::Dim(at, dim, to) if count > 0 => {
+                let own = &mut self.infos[at % count].shape;
+                let mut dims = own.dims().to_vec();
+                if let Some(index) = dim.checked_rem(dims.len()) {
+                    dims[index] = *to;
+                }
+                *own = Shape::new(&dims).unwrap_or(*own);
+            }
+            Change::Rank(at, more, to) if count > 0 => {
+                let own = &mut self.infos[at % count].shape;
+                let mut dims = own.dims().to_vec();
+                if *more {
+                    dims.insert(0, *to)
+                } else {
+                    dims.pop();
+                }
+                *own = Shape::new(&dims).unwrap_or(*own);
+            }
+            Change::Type(at, to) if count > 0 => self.infos[at % count].dtype = *to,
+            Change::Count(at, true) if count > 0 => {
+                self.infos.push(self.infos[at % count]);
+                self.fill.push(0);
+            }
+            Change::Count(_, false) => {
+                self.infos.pop();
+                self.fill.pop();
+            }
+            Change::Value(at, to) if count > 0 => self.fill[at % count] = *to,
+            _ => {}
         }
-        std::iter::once(first).chain(more.into_iter().map(own)).collect()
-    })
+    }
+
+    /// Runs it if it is accepted; whether it was.
+    fn run(&self) -> bool {
+        const MODERATE: usize = 1 << 20;
+        let Ok(op) = self.entry.decode_params(&self.params) else { return false };
+        let Ok(outputs) = infer(&*op, &self.infos) else { return false };
+        let scratch = op.scratch_bytes(&self.infos, &outputs[0]);
+        let sizes = outputs.iter().chain(&self.infos).map(TensorInfo::bytes).chain([scratch]);
+        if sizes.into_iter().any(|bytes| bytes > MODERATE) {
+            return true;
+        }
+        let values: Vec<AlignedBytes> = self.infos.iter().zip(&self.fill).map(filled).collect();
+        let list: Vec<(TensorInfo, &[u8])> =
+            self.infos.iter().zip(&values).map(|(info, bytes)| (*info, &bytes[..])).collect();
+        let mut results: Vec<(TensorInfo, AlignedBytes)> =
+            outputs.iter().map(|info| (*info, AlignedBytes::zeroed(info.bytes()))).collect();
+        let mut scratch = AlignedBytes::zeroed(scratch);
+        let outcome = run_into(&*op, &TensorList(&list), &mut results, &mut scratch);
+        outcome.unwrap_or_else(|fault| panic!("{op:?} was accepted and does not run: {fault}"));
+        op.flops(&self.infos, &outputs[0]);
+        true
+    }
+}
+
+/// A tensor of one number.
+fn filled((info, number): (&TensorInfo, &u64)) -> AlignedBytes {
+    let mut bytes = AlignedBytes::zeroed(info.bytes());
+    let width = info.bytes().checked_div(info.shape.elements()).unwrap_or(1).clamp(1, 8);
+    for element in bytes.chunks_exact_mut(width) {
+        element.copy_from_slice(&number.to_le_bytes()[..width]);
+    }
+    bytes
 }
 
 fn cases() -> u32 {
-    if std::env::var_os("DFLOW_FUZZ_FULL").is_some() { 300_000 } else { 1000 }
+    if std::env::var_os("DFLOW_FUZZ_FULL").is_some() { 1_000_000 } else { 10_000 }
 }
 
-/// A number that has a chance to be accepted where not every one has.
-fn likely(op: &str, index: usize, rank: usize, number: u64) -> u64 {
-    let dims = rank.saturating_sub(2) as u64;
-    match (op, index) {
-        // The number of dims that follow.
-        ("Reshape" | "Slice", 0) => rank as u64,
-        // Spatial dims; strides and dilations; pads; group; activation. Dims in front are neutral.
-        ("Conv", 0) => dims,
-        ("Conv", 1..7) if (index as u64 - 1) % 3 < 3u64.saturating_sub(dims) => 1,
-        ("Conv", 1..7) => number.max(1),
-        ("Conv", 7..13) if (index as u64 - 1) % 3 < 3u64.saturating_sub(dims) => 0,
-        ("Conv", 13) => number.clamp(1, 2),
-        ("Conv", 14) => number % 4,
-        _ => number,
-    }
-}
-
-/// Runs one op if it is accepted; whether it was.
-fn try_op(op: usize, numbers: &[u64], infos: &[TensorInfo]) -> bool {
-    const MODERATE: usize = 1 << 20;
-    let entry = TABLE[op % TABLE.len()];
-    let rank = infos[0].shape.rank();
-    let mut bytes = Vec::new();
-    for (index, (word, number)) in words(entry.name, rank).chars().zip(numbers).enumerate() {
-        let number =
-            if number % 16 == 15 { *number } else { likely(entry.name, index, rank, *number) };
-        let width = if word == 'q' { 8 } else { 4 };
-        bytes.extend_from_slice(&number.to_le_bytes()[..width]);
-    }
-    let Ok(op) = entry.decode_params(&bytes) else { return false };
-    let operands = infos.len().min(entry.operands.1);
-    let infos = &infos[..operands];
-    let Ok(output) = infer(&*op, infos) else { return false };
-    let scratch = op.scratch_bytes(infos, &output);
-    if output.bytes() > MODERATE || scratch > MODERATE || output.bytes() == 0 {
-        return true;
-    }
-    let values: Vec<AlignedBytes> =
-        infos.iter().map(|info| AlignedBytes::zeroed(info.bytes())).collect();
-    let list: Vec<(TensorInfo, &[u8])> =
-        infos.iter().zip(&values).map(|(info, bytes)| (*info, &bytes[..])).collect();
-    let mut result = AlignedBytes::zeroed(output.bytes());
-    let mut scratch = AlignedBytes::zeroed(scratch);
-    let mut place = Output { info: &output, bytes: &mut result, scratch: &mut scratch };
-    op.run(&TensorList(&list), &mut place).expect("what was accepted runs");
-    op.flops(infos, &output);
-    true
-}
-
+/// Every op has an example; without a change it is accepted.
 #[test]
 fn every_op_is_reached() {
-    use proptest::strategy::ValueTree;
-    use proptest::test_runner::TestRunner;
-    let mut runner = TestRunner::deterministic();
-    let strategy = (prop::collection::vec(number(), 40), infos());
-    for (op, entry) in TABLE.iter().enumerate() {
-        let accepted = (0..4000).any(|_| {
-            let (numbers, infos) = strategy.new_tree(&mut runner).unwrap().current();
-            try_op(op, &numbers, &infos)
-        });
-        assert!(accepted, "{} is never accepted: the test shows nothing", entry.name);
+    for example in examples::all() {
+        assert!(Hostile::of(&example).run(), "{}", example.name);
     }
 }
 
@@ -148,10 +175,14 @@ proptest! {
 
     #[test]
     fn no_op_leaves_its_memory(
-        op in any::<usize>(),
-        numbers in prop::collection::vec(number(), 40),
-        infos in infos(),
+        example in any::<usize>(),
+        changes in prop::collection::vec(change(), 1..5),
     ) {
-        try_op(op, &numbers, &infos);
+        thread_local! {
+            static EXAMPLES: Vec<Example> = examples::all();
+        }
+        let mut own = EXAMPLES.with(|all| Hostile::of(&all[example % all.len()]));
+        changes.iter().for_each(|change| own.apply(change));
+        own.run();
     }
 }

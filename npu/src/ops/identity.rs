@@ -1,6 +1,7 @@
 //! Identity: the input itself. The compiler takes it out where no copy is needed.
 
-use crate::ops::movement::{ALL_TYPES, copy};
+use crate::ops::movement::copy;
+use crate::ops::types;
 use crate::ops::{Imported, Op, OpEntry, OpError};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
@@ -11,8 +12,10 @@ pub static ENTRY: OpEntry = OpEntry {
     versions: &[1, 13, 14, 16, 19, 21, 23, 24, 25],
     attributes: &[],
     inputs: (1, 1),
+    outputs: 1,
     operands: (1, 1),
-    types: ALL_TYPES,
+    types: types::ALL,
+    mixed: &[],
     refused: "sequences and optionals",
     import: |_| Ok(Imported::first(Identity)),
     decode: |_| Ok(Box::new(Identity)),

@@ -4,12 +4,16 @@
 //! [`OpEntry`] (name, number, opsets, attributes, types) and a type that implements [`Op`]: its
 //! parameters, their bytes in a program, shape inference, the portable kernel, and the tests.
 //! A function of one element, or of two, says only that it is one: [`activation::Elementwise`],
-//! [`pairwise::Pair`]. Nothing else knows the op: the compiler imports, infers and folds through
+//! [`unary::Function`], [`pairwise::Pair`]; a family that is one idea is one file. Examples as text
+//! (`examples/`) are its tests, seeds for hostile programs, and cases of the suite for backends.
+//! Nothing else knows the op: the compiler imports, infers and folds through
 //! the table, a program is opened and run through it, and docs/status.md is compared with it.
 //!
 //! Fused forms are parameters of an op (the activation of a Conv), not ops of their own.
 
 mod error;
+#[cfg(test)]
+mod examples;
 #[cfg(test)]
 mod hostile;
 mod node;
@@ -21,6 +25,8 @@ mod broadcast;
 mod gemm;
 mod movement;
 pub mod pairwise;
+mod types;
+pub mod unary;
 
 use std::any::Any;
 use std::fmt;
@@ -45,14 +51,23 @@ pub trait Op: Any + fmt::Debug + Send + Sync {
     /// Writes the parameters; [`OpEntry::decode`] reads them. An op may have none.
     fn encode(&self, _into: &mut ParamWriter) {}
 
-    /// Type and shape of the output. The table has checked number and types of the inputs.
+    /// Type and shape of the output, or of the first one. The table has checked number and types of
+    /// the inputs.
     ///
     /// # Errors
     /// What does not fit.
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError>;
 
-    /// Computes the output. The inputs are those that `infer` accepted and the output is what it
-    /// answered; it has at least one element. Allocates nothing.
+    /// Types and shapes of the outputs after the first one, if there are any.
+    ///
+    /// # Errors
+    /// What does not fit.
+    fn further(&self, _inputs: &[TensorInfo]) -> Result<Vec<TensorInfo>, OpError> {
+        Ok(Vec::new())
+    }
+
+    /// Computes the outputs. The inputs are those that `infer` accepted and the outputs are what it
+    /// and `further` answered; an only one has at least one element. Allocates nothing.
     ///
     /// # Errors
     /// Memory or type of a tensor does not fit; never for a checked program.
@@ -160,10 +175,14 @@ pub struct OpEntry {
     pub attributes: &'static [AttributeSpec],
     /// Least and most inputs of a node.
     pub inputs: (usize, usize),
+    /// Most outputs of a node; those after the first one may be left out.
+    pub outputs: usize,
     /// Least and most operands of a task.
     pub operands: (usize, usize),
     /// Types of the operands, which are all the same, and the opset since which.
     pub types: &'static [(DataType, u32)],
+    /// Operands with types of their own: index, and which. `types` says nothing of them.
+    pub mixed: &'static [(usize, &'static [DataType])],
     /// What is refused of the definition, for the documents; empty when nothing is.
     pub refused: &'static str,
     /// Makes the op of a node; the table has checked opset, attribute names and input count.
@@ -179,29 +198,40 @@ impl fmt::Debug for OpEntry {
 }
 
 macro_rules! ops {
-    ($($(#[$doc:meta])* $module:ident;)+) => {
-        $($(#[$doc])* pub mod $module;)+
-        /// The table, by name.
-        pub static TABLE: &[&OpEntry] = &[$(&$module::ENTRY),+];
+    ($($module:ident: $($entry:ident),+;)+) => {
+        $(pub mod $module;)+
+        /// The table.
+        pub static TABLE: &[&OpEntry] = &[$($(&$module::$entry),+),+];
     };
 }
 
 ops! {
-    add;
-    batch_normalization;
-    concat;
-    conv;
-    global_average_pool;
-    hard_sigmoid;
-    hard_swish;
-    identity;
-    mat_mul;
-    mul;
-    relu;
-    reshape;
-    shape;
-    slice;
-    softmax;
+    add: ENTRY;
+    batch_normalization: ENTRY;
+    concat: ENTRY;
+    conv: ENTRY;
+    expand: ENTRY;
+    exponential: CELU, ELU, ERF, EXP, GELU, LOG, MISH, RECIPROCAL, SELU, SIGMOID, SOFTPLUS,
+        SOFTSIGN, SQRT, SWISH, TANH;
+    gather: ENTRY;
+    global_average_pool: ENTRY;
+    hard_sigmoid: ENTRY;
+    hard_swish: ENTRY;
+    identity: ENTRY;
+    mat_mul: ENTRY;
+    mul: ENTRY;
+    piecewise: ABS, CEIL, FLOOR, LEAKY_RELU, NEG, ROUND, SHRINK, SIGN, THRESHOLDED_RELU;
+    relu: ENTRY;
+    reshape: ENTRY;
+    shape: ENTRY;
+    slice: ENTRY;
+    softmax: ENTRY;
+    space: DEPTH_TO_SPACE, SPACE_TO_DEPTH;
+    split: ENTRY;
+    tile: ENTRY;
+    transpose: ENTRY;
+    trigonometric: ACOS, ACOSH, ASIN, ASINH, ATAN, ATANH, COS, COSH, SIN, SINH, TAN;
+    view: FLATTEN, SQUEEZE, UNSQUEEZE;
 }
 
 /// The line of an op by its name in the model.
@@ -221,7 +251,9 @@ pub fn by_code(code: u16) -> Option<&'static OpEntry> {
 pub fn markdown() -> String {
     let mut rows = "| op | opsets | definitions | types | attributes | refused |\n".to_owned();
     rows.push_str("|---|---|---|---|---|---|\n");
-    for entry in TABLE {
+    let mut table = TABLE.to_vec();
+    table.sort_by_key(|entry| entry.name);
+    for entry in table {
         let first = entry.versions.first().copied().unwrap_or(1);
         let versions: Vec<String> = entry.versions.iter().map(u32::to_string).collect();
         let types = entry.types.iter().map(|(dtype, since)| {
@@ -273,16 +305,17 @@ impl OpEntry {
             let supported = range(self.inputs);
             return Err(OpError::Count { what: "inputs", found: given - absent, supported });
         }
-        if node.outputs != 1 {
-            let supported = "1".to_owned();
+        if node.outputs == 0 || node.outputs > self.outputs {
+            let supported = range((1, self.outputs));
             return Err(OpError::Count { what: "outputs", found: node.outputs, supported });
         }
         let imported = (self.import)(node)?;
         let types = self.types_since(node.opset);
-        for index in &imported.operands {
+        for (operand, index) in imported.operands.iter().enumerate() {
             let found = node.input(*index)?.info.dtype;
+            let types = self.own_types(operand).unwrap_or(&types);
             if !types.contains(&found) {
-                return Err(OpError::types(*index, found, &types));
+                return Err(OpError::types(*index, found, types));
             }
         }
         Ok(imported)
@@ -309,6 +342,11 @@ impl OpEntry {
         self.types.iter().filter(|(_, since)| *since <= opset).map(|(dtype, _)| *dtype).collect()
     }
 
+    /// Types of an operand that has its own.
+    fn own_types(&self, operand: usize) -> Option<&'static [DataType]> {
+        self.mixed.iter().find(|(index, _)| *index == operand).map(|(_, types)| *types)
+    }
+
     /// Makes the op of all its parameters in a program.
     ///
     /// # Errors
@@ -321,11 +359,11 @@ impl OpEntry {
     }
 }
 
-/// Type and shape of an op's output, after everything that the table knows was checked.
+/// Types and shapes of an op's outputs, after everything that the table knows was checked.
 ///
 /// # Errors
 /// Number, types or shapes of the inputs do not fit.
-pub fn infer(op: &dyn Op, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
+pub fn infer(op: &dyn Op, inputs: &[TensorInfo]) -> Result<Vec<TensorInfo>, OpError> {
     let entry = op.entry();
     let (least, most) = entry.operands;
     if inputs.len() < least || inputs.len() > most {
@@ -333,14 +371,24 @@ pub fn infer(op: &dyn Op, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> 
         return Err(OpError::Count { what: "operands", found: inputs.len(), supported });
     }
     let types = entry.types_since(OPSET_MAX);
+    let mut first: Option<DataType> = None;
     for (index, input) in inputs.iter().enumerate() {
-        let same = [inputs[0].dtype];
-        let allowed = if index == 0 { &types[..] } else { &same[..] };
+        let same = first.map(|dtype| [dtype]);
+        let allowed = match (entry.own_types(index), &same) {
+            (Some(own), _) => own,
+            (None, Some(same)) => same,
+            (None, None) => {
+                first = Some(input.dtype);
+                &types
+            }
+        };
         if !allowed.contains(&input.dtype) {
             return Err(OpError::types(index, input.dtype, allowed));
         }
     }
-    op.infer(inputs)
+    let mut outputs = vec![op.infer(inputs)?];
+    outputs.extend(op.further(inputs)?);
+    Ok(outputs)
 }
 
 #[cfg(test)]
@@ -350,9 +398,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_are_unique_and_sorted() {
+    fn names_and_numbers_are_unique() {
         let names: Vec<&str> = TABLE.iter().map(|entry| entry.name).collect();
-        assert!(names.is_sorted(), "{names:?}");
+        let unique: BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(unique.len(), names.len());
         let codes: BTreeSet<u16> = TABLE.iter().map(|entry| entry.code).collect();
         assert_eq!(codes.len(), TABLE.len());
         for entry in TABLE {
@@ -361,6 +410,6 @@ mod tests {
             assert_eq!(by_name(entry.name).map(|found| found.code), Some(entry.code));
             assert!(!entry.types.is_empty());
         }
-        assert!(by_name("Erf").is_none() && by_code(u16::MAX).is_none());
+        assert!(by_name("None").is_none() && by_code(u16::MAX).is_none());
     }
 }

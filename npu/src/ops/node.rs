@@ -132,6 +132,27 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Numbers that are an attribute in older opsets and an input in those from `since` on, if they
+    /// are given.
+    ///
+    /// # Errors
+    /// As [`Self::ints`] and [`Self::integers`].
+    pub fn list(
+        &self,
+        name: &'static str,
+        since: u32,
+        index: usize,
+    ) -> Result<Option<Vec<i64>>, OpError> {
+        if self.opset < since {
+            if self.has(index) {
+                let supported = format!("{index}");
+                return Err(OpError::Count { what: "inputs", found: self.inputs.len(), supported });
+            }
+            return Ok(self.ints(name)?.map(<[i64]>::to_vec));
+        }
+        if self.has(index) { self.integers(index, name).map(Some) } else { Ok(None) }
+    }
+
     /// One input that has to be there; the table has checked that it is.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! runs when the model is compiled.
 
 use crate::DataType;
-use crate::ops::movement::ALL_TYPES;
+use crate::ops::types;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, since};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{RANK_MAX, Shape as Dims};
@@ -15,8 +15,10 @@ pub static ENTRY: OpEntry = OpEntry {
     versions: &[1, 13, 15, 19, 21, 23, 24, 25],
     attributes: &[since("start", 15), since("end", 15)],
     inputs: (1, 1),
+    outputs: 1,
     operands: (1, 1),
-    types: ALL_TYPES,
+    types: types::ALL,
+    mixed: &[],
     refused: "",
     import,
     decode,

@@ -4,7 +4,7 @@
 //! known when the model is compiled; a program holds, for each dim, the first index, the step and
 //! the length that they mean.
 
-use crate::ops::movement::ALL_TYPES;
+use crate::ops::types;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, axis, before};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{RANK_MAX, Shape};
@@ -17,8 +17,10 @@ pub static ENTRY: OpEntry = OpEntry {
     versions: &[1, 10, 11, 13],
     attributes: &[before("starts", 10), before("ends", 10), before("axes", 10)],
     inputs: (1, 5),
+    outputs: 1,
     operands: (1, 1),
-    types: ALL_TYPES,
+    types: types::ALL,
+    mixed: &[],
     refused: "`starts`, `ends`, `axes`, `steps` that are computed from data",
     import,
     decode,

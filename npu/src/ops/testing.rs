@@ -7,7 +7,7 @@ use crate::cast::{bytes_of, elements};
 use crate::ops::{AttributeValue, Known, Node, Op, OpEntry, OpError, infer};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
-use crate::tensor::{Element, Output, TensorInfo, TensorList};
+use crate::tensor::{Element, TensorInfo, TensorList, run_into};
 
 /// A tensor with its value.
 #[derive(Clone, Debug)]
@@ -27,6 +27,12 @@ impl Value {
         let info = TensorInfo::new(T::TYPE, Shape::new(dims).unwrap());
         assert_eq!(info.shape.elements(), values.len(), "as many values as the shape says");
         Self { info, bytes: AlignedBytes::copy_of(bytes_of(values)) }
+    }
+
+    /// The same bytes as another type.
+    pub(crate) fn of_type(mut self, dtype: DataType) -> Self {
+        self.info.dtype = dtype;
+        self
     }
 
     pub(crate) fn elements<T: Element>(&self) -> &[T] {
@@ -59,23 +65,32 @@ pub(crate) fn noise(count: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
+/// An op's parameters in a program.
+pub(crate) fn params(op: &dyn Op) -> Vec<u8> {
+    let mut writer = ParamWriter::default();
+    op.encode(&mut writer);
+    writer.into_bytes()
+}
+
 /// A node of one op.
 pub(crate) struct Case {
     entry: &'static OpEntry,
     opset: u32,
     attributes: Vec<(String, AttributeValue)>,
     inputs: Vec<Option<Value>>,
+    /// Inputs whose values are not known when the node is imported.
+    variables: Vec<usize>,
     constant: bool,
     outputs: usize,
 }
 
 impl Case {
     pub(crate) fn new(entry: &'static OpEntry, opset: u32) -> Self {
-        let (attributes, inputs) = (Vec::new(), Vec::new());
-        Self { entry, opset, attributes, inputs, constant: true, outputs: 1 }
+        let (attributes, inputs, variables) = (Vec::new(), Vec::new(), Vec::new());
+        Self { entry, opset, attributes, inputs, variables, constant: true, outputs: 1 }
     }
 
-    fn attribute(mut self, name: &str, value: AttributeValue) -> Self {
+    pub(crate) fn attribute(mut self, name: &str, value: AttributeValue) -> Self {
         self.attributes.push((name.to_owned(), value));
         self
     }
@@ -101,6 +116,12 @@ impl Case {
         self
     }
 
+    /// An input whose value is not known when the node is imported.
+    pub(crate) fn variable(mut self, value: Value) -> Self {
+        self.variables.push(self.inputs.len());
+        self.input(value)
+    }
+
     /// An optional input that is left out.
     pub(crate) fn absent(mut self) -> Self {
         self.inputs.push(None);
@@ -124,9 +145,11 @@ impl Case {
         let inputs: Vec<Option<Known<'_>>> = self
             .inputs
             .iter()
-            .map(|input| {
+            .enumerate()
+            .map(|(index, input)| {
                 let value = input.as_ref()?;
-                Some(Known { value: self.constant.then_some(&value.bytes[..]), ..known(value) })
+                let constant = self.constant && !self.variables.contains(&index);
+                Some(Known { value: constant.then_some(&value.bytes[..]), ..known(value) })
             })
             .collect();
         let node = Node {
@@ -136,9 +159,7 @@ impl Case {
             outputs: self.outputs,
         };
         let imported = self.entry.import_node(&node)?;
-        let mut writer = ParamWriter::default();
-        imported.op.encode(&mut writer);
-        let bytes = writer.into_bytes();
+        let bytes = params(&*imported.op);
         let op = self.entry.decode_params(&bytes).expect("what an op writes it can read");
         assert_eq!(format!("{op:?}"), format!("{:?}", imported.op), "bytes keep the parameters");
         for shorter in 0..bytes.len() {
@@ -148,29 +169,35 @@ impl Case {
         Ok((op, operands.collect()))
     }
 
-    /// The result.
+    /// The result, or the first one.
     pub(crate) fn run(&self) -> Value {
+        self.run_all().swap_remove(0)
+    }
+
+    /// All results.
+    pub(crate) fn run_all(&self) -> Vec<Value> {
         let (op, operands) = self.import().unwrap();
         let infos: Vec<TensorInfo> = operands.iter().map(|value| value.info).collect();
-        let info = infer(&*op, &infos).unwrap();
-        let mut bytes = AlignedBytes::zeroed(info.bytes());
-        bytes.fill(0xEE);
-        let mut scratch = AlignedBytes::zeroed(op.scratch_bytes(&infos, &info));
-        scratch.fill(0xEE);
+        let outputs = infer(&*op, &infos).unwrap();
+        let filled = |bytes: usize| {
+            let mut bytes = AlignedBytes::zeroed(bytes);
+            bytes.fill(0xEE);
+            bytes
+        };
+        let mut scratch = filled(op.scratch_bytes(&infos, &outputs[0]));
         let list: Vec<(TensorInfo, &[u8])> =
             operands.iter().map(|value| (value.info, &value.bytes[..])).collect();
-        if info.shape.elements() > 0 {
-            let mut output = Output { info: &info, bytes: &mut bytes, scratch: &mut scratch };
-            op.run(&TensorList(&list), &mut output).unwrap();
-        }
-        Value { info, bytes }
+        let mut results: Vec<(TensorInfo, AlignedBytes)> =
+            outputs.iter().map(|info| (*info, filled(info.bytes()))).collect();
+        run_into(&*op, &TensorList(&list), &mut results, &mut scratch).unwrap();
+        results.into_iter().map(|(info, bytes)| Value { info, bytes }).collect()
     }
 
     /// Why the node is refused, by import or by inference.
     pub(crate) fn refused(&self) -> String {
         let result = self.import().and_then(|(op, operands)| {
             let infos: Vec<TensorInfo> = operands.iter().map(|value| value.info).collect();
-            infer(&*op, &infos)
+            infer(&*op, &infos).map(|_| ())
         });
         result.expect_err("the node is refused").to_string()
     }

@@ -71,11 +71,17 @@ fn shapes<B: AsRef<[u8]>>(om: &Om<B>, index: usize, task: &Task) -> Result<usize
         error,
     })?;
     let refuse = |what: String| Err(OmError::value(Section::Tasks, index, what));
-    let output = &om.tensors()[task.output].info;
-    if inferred != *output {
-        return refuse(format!("the output is {output}; the op makes {inferred}"));
+    let outputs = task.outputs.iter().map(|output| &om.tensors()[*output].info);
+    if outputs.len() != inferred.len() {
+        let found = outputs.len();
+        return refuse(format!("{found} outputs; the op makes {}", inferred.len()));
     }
-    let needed = task.op.scratch_bytes(&inputs, output);
+    for (output, inferred) in outputs.zip(&inferred) {
+        if inferred != output {
+            return refuse(format!("the output is {output}; the op makes {inferred}"));
+        }
+    }
+    let needed = task.op.scratch_bytes(&inputs, &inferred[0]);
     if task.scratch.len() < needed {
         let found = task.scratch.len();
         return refuse(format!("{found} bytes of scratch memory; the op needs {needed}"));
@@ -93,14 +99,14 @@ struct Memory {
 impl Memory {
     /// I3 and I4, for one task.
     fn step<B: AsRef<[u8]>>(&mut self, om: &Om<B>, task: &Task) -> Result<(), String> {
-        let output = &om.tensors()[task.output];
+        let outputs = || task.outputs.iter().map(|output| &om.tensors()[*output]);
         for operand in &task.operands {
             let tensor = &om.tensors()[*operand];
             // Whoever reads the shape only reads no byte; an empty tensor has none.
             if tensor.bytes > 0 && !task.op.reads_shape_only() {
                 self.read(tensor)?;
             }
-            if overlaps(tensor, output) {
+            if outputs().any(|output| overlaps(tensor, output)) {
                 return Err(format!("reads and writes {}", tensor.place));
             }
             if let Some(place) = arena(tensor).filter(|place| meet(place, &task.scratch)) {
@@ -108,11 +114,21 @@ impl Memory {
             }
         }
         self.forget(&task.scratch);
+        for (index, output) in outputs().enumerate() {
+            if outputs().take(index).any(|other| overlaps(other, output)) {
+                return Err(format!("writes {} twice", output.place));
+            }
+            self.write(output, &task.scratch)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, output: &Tensor, scratch: &Range<usize>) -> Result<(), String> {
         match output.place {
             Place::Arena(_) => {
                 let place = arena(output).unwrap_or_default();
-                if meet(&place, &task.scratch) {
-                    return Err(format!("writes {place:?}, scratch memory {:?}", task.scratch));
+                if meet(&place, scratch) {
+                    return Err(format!("writes {place:?}, scratch memory {scratch:?}"));
                 }
                 self.forget(&place);
                 if !place.is_empty() {

@@ -11,7 +11,7 @@
 //! ├──────────────────────┤ next multiple of 64; zeros in between, also after each section
 //! │ TASKS                │ 64 bytes a task, in the order in which they run
 //! │ TENSORS              │ 128 bytes a tensor: type, shape, place
-//! │ OPERANDS             │ 4 bytes each: the tensors that tasks read
+//! │ OPERANDS             │ 4 bytes each: tensors that tasks read, and write after their first
 //! │ PARAMS               │ parameters of ops, as each op writes them
 //! │ IO                   │ 8 bytes each: inputs, then outputs, as the caller binds them
 //! │ STRINGS              │ names, UTF-8
@@ -43,7 +43,7 @@
 //!   8    4 operands  index of the first one in OPERANDS
 //!  12    4 count     of operands
 //!  16    4 output    index of a tensor
-//!  20    4 reserved  zero
+//!  20    4 more      further outputs: their tensors stand behind the operands
 //!  24    8 params    offset in PARAMS
 //!  32    4 params    size
 //!  36    4 name      size
@@ -70,8 +70,8 @@
 //! Invariants that [`Om::open`] establishes and the engine relies on:
 //! * I1 every section, record, name, parameter, weight and place lies inside its container;
 //! * I2 the shapes of every task are those that its op infers;
-//! * I3 the output of a task shares no byte with what the task reads nor with its scratch memory,
-//!   and lies neither in the weights nor in an input;
+//! * I3 the outputs of a task share no byte with what the task reads, with its scratch memory nor
+//!   with one another, and lie neither in the weights nor in an input;
 //! * I4 whatever a task reads from arena or outputs was written before, as one tensor, and was not
 //!   written over; every output is written in the end.
 
@@ -93,7 +93,7 @@ pub use write::Writer;
 pub const MAGIC: [u8; 8] = *b"dflowOM\0";
 
 /// Version that is written and the newest that is read.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Where a tensor lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

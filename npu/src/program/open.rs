@@ -12,7 +12,7 @@ use crate::program::records::{
 use crate::program::section::{Map, size};
 use crate::program::{OmError, Place, Section};
 use crate::shape::{RANK_MAX, Shape};
-use crate::tensor::{TensorInfo, element_size, type_name};
+use crate::tensor::{OUTPUTS_MAX, TensorInfo, element_size, type_name};
 
 /// A tensor of a program.
 #[derive(Clone, Debug)]
@@ -33,8 +33,8 @@ pub struct Task {
     pub op: Box<dyn Op>,
     /// Indices of the tensors that it reads.
     pub operands: Vec<usize>,
-    /// Index of the tensor that it writes.
-    pub output: usize,
+    /// Indices of the tensors that it writes; one at least, at most [`OUTPUTS_MAX`].
+    pub outputs: Vec<usize>,
     /// Its scratch memory in the arena.
     pub scratch: Range<usize>,
     name: Range<usize>,
@@ -274,7 +274,8 @@ impl Reader<'_> {
             .map(|(index, record)| {
                 let record = TaskRecord::read(record);
                 let first = operands.len() - rest.len();
-                let count = size(record.operands.end - record.operands.start);
+                let reads = size(record.operands.end - record.operands.start);
+                let count = reads.saturating_add(size(u64::from(record.more)));
                 if size(record.operands.start) != first || count > rest.len() {
                     let (found, left) = (&record.operands, rest.len());
                     let what = format!("operands {found:?}; expected from {first} on, {left} left");
@@ -282,7 +283,7 @@ impl Reader<'_> {
                 }
                 let (own, after) = rest.split_at(count);
                 rest = after;
-                self.task(index, &record, own, tensors.len())
+                self.task(index, &record, own.split_at(reads), tensors.len())
             })
             .collect::<Result<Vec<Task>, OmError>>()?;
         if !rest.is_empty() {
@@ -296,7 +297,7 @@ impl Reader<'_> {
         &self,
         index: usize,
         record: &TaskRecord,
-        operands: &[u32],
+        (operands, more): (&[u32], &[u32]),
         tensors: usize,
     ) -> Result<Task, OmError> {
         let refuse = |what: String| OmError::value(Section::Tasks, index, what);
@@ -310,7 +311,13 @@ impl Reader<'_> {
             return Err(refuse(format!("stream {}; expected 0, reserved zero", record.stream)));
         }
         let name = self.name(&record.name).map_err(refuse)?;
-        let own = operands.iter().map(|index| tensor(*index)).collect::<Result<_, _>>()?;
+        let operands = operands.iter().map(|index| tensor(*index)).collect::<Result<_, _>>()?;
+        let outputs = std::iter::once(&record.output).chain(more).map(|index| tensor(*index));
+        let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+        if outputs.len() > OUTPUTS_MAX {
+            let found = outputs.len();
+            return Err(refuse(format!("{found} outputs; at most {OUTPUTS_MAX} are supported")));
+        }
         let params = self.span(&record.params, Section::Params).map_err(refuse)?;
         let params = &self.section(Section::Params)[params];
         let op = entry.decode_params(params).map_err(|error| OmError::Op {
@@ -324,6 +331,6 @@ impl Reader<'_> {
             let arena = self.map.arena_bytes;
             return Err(refuse(format!("scratch {scratch:?}; the arena has {arena} bytes")));
         }
-        Ok(Task { op, operands: own, output: tensor(record.output)?, scratch, name })
+        Ok(Task { op, operands, outputs, scratch, name })
     }
 }

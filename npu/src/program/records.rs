@@ -49,6 +49,7 @@ pub(super) struct TaskRecord {
     pub(super) stream: u32,
     pub(super) operands: Span,
     pub(super) output: u32,
+    pub(super) more: u32,
     pub(super) params: Span,
     pub(super) name: Span,
     pub(super) scratch: Span,
@@ -63,10 +64,11 @@ impl TaskRecord {
             stream: u32_at(record, 4),
             operands: span(operands, u64::from(u32_at(record, 12))),
             output: u32_at(record, 16),
+            more: u32_at(record, 20),
             params: span(u64_at(record, 24), u64::from(u32_at(record, 32))),
             name: span(u64_at(record, 40), u64::from(u32_at(record, 36))),
             scratch: span(u64_at(record, 48), u64_at(record, 56)),
-            reserved_zero: u16_at(record, 2) == 0 && u32_at(record, 20) == 0,
+            reserved_zero: u16_at(record, 2) == 0,
         }
     }
 
@@ -79,6 +81,7 @@ impl TaskRecord {
         put(&mut record, 8, u32::try_from(self.operands.start).ok()?.to_le_bytes());
         put(&mut record, 12, length(&self.operands)?.to_le_bytes());
         put(&mut record, 16, self.output.to_le_bytes());
+        put(&mut record, 20, self.more.to_le_bytes());
         put(&mut record, 24, self.params.start.to_le_bytes());
         put(&mut record, 32, length(&self.params)?.to_le_bytes());
         put(&mut record, 36, length(&self.name)?.to_le_bytes());
@@ -148,6 +151,7 @@ mod tests {
             stream: 3,
             operands: 4..9,
             output: 6,
+            more: 2,
             params: 7..15,
             name: 9..19,
             scratch: 64..192,
@@ -156,8 +160,8 @@ mod tests {
         let bytes = task.bytes().unwrap();
         assert_eq!(TaskRecord::read(&bytes), task);
         let at = |offset: usize| bytes[offset];
-        let places = [0, 1, 4, 8, 12, 16, 24, 32, 36, 40, 48, 56];
-        assert_eq!(places.map(at), [1, 2, 3, 4, 5, 6, 7, 8, 10, 9, 64, 128]);
+        let places = [0, 1, 4, 8, 12, 16, 20, 24, 32, 36, 40, 48, 56];
+        assert_eq!(places.map(at), [1, 2, 3, 4, 5, 6, 2, 7, 8, 10, 9, 64, 128]);
         let mut strange = bytes;
         strange[3] = 1;
         assert!(!TaskRecord::read(&strange).reserved_zero);

@@ -48,14 +48,14 @@ pub(crate) fn sample() -> AlignedBytes {
     writer.output(output);
     let weights = writer.constant("w", &w, &bytes_of(&noise(54, 1)));
     let conv_out = writer.tensor("maps", &maps, Place::Arena(0));
-    writer.task("conv", &*conv, &[input, weights], conv_out, (320, scratch));
+    writer.task("conv", &*conv, &[input, weights], &[conv_out], (320, scratch));
     let pooled = writer.tensor("means", &means, Place::Arena(320));
-    writer.task("pool", &*op("GlobalAveragePool", &[], &[maps]), &[conv_out], pooled, (0, 0));
+    writer.task("pool", &*op("GlobalAveragePool", &[], &[maps]), &[conv_out], &[pooled], (0, 0));
     let constant = writer.constant("more", &more, &bytes_of(&[0.5, -0.5]));
     let joined = writer.tensor("joined", &y, Place::Arena(0));
     let concat = op("Concat", &[axis()], &[means, more]);
-    writer.task("concat", &*concat, &[pooled, constant], joined, (0, 0));
-    writer.task("softmax", &*op("Softmax", &[axis()], &[y]), &[joined], output, (0, 0));
+    writer.task("concat", &*concat, &[pooled, constant], &[joined], (0, 0));
+    writer.task("softmax", &*op("Softmax", &[axis()], &[y]), &[joined], &[output], (0, 0));
     writer.finish(320 + scratch.next_multiple_of(64)).unwrap()
 }
 
@@ -97,6 +97,43 @@ fn with(section: Section, at: usize, number: &[u8]) -> AlignedBytes {
     file
 }
 
+/// A program with one task of two outputs, which lie where the test says.
+fn two_parts(first: Place, second: Place) -> Result<Model<AlignedBytes>, OmError> {
+    let mut writer = Writer::new();
+    let (x, part) = (info(&[4, 16]), info(&[2, 16]));
+    let input = writer.tensor("x", &x, Place::Input(0));
+    let (a, b) = (writer.tensor("a", &part, first), writer.tensor("b", &part, second));
+    let (y, z) = (writer.tensor("y", &part, Place::Output(0)), writer.tensor("z", &part, first));
+    writer.input(input);
+    writer.output(y);
+    let axis = ("axis", AttributeValue::Int(0));
+    let split = ops::by_name("Split").unwrap();
+    let known = [Some(Known { info: x, value: None })];
+    let attributes = [(axis.0.to_owned(), axis.1)];
+    let node = Node { opset: 13, attributes: &attributes, inputs: &known, outputs: 2 };
+    let split = split.import_node(&node).unwrap().op;
+    writer.task("split", &*split, &[input], &[a, b], (0, 0));
+    // y = b + a, whichever of the two has the lower place.
+    writer.task("sum", &*op("Add", &[], &[part, part]), &[b, z], &[y], (0, 0));
+    Model::load(writer.finish(512).unwrap())
+}
+
+#[test]
+fn outputs_of_one_task_lie_beside_one_another() {
+    for (first, second) in [(0, 128), (128, 0), (384, 64)] {
+        let model = two_parts(Place::Arena(first), Place::Arena(second)).unwrap();
+        run(&model);
+        assert_eq!(model.program().tasks()[0].outputs.len(), 2);
+    }
+    let error = |first, second| two_parts(first, second).unwrap_err().to_string();
+    let twice = error(Place::Arena(0), Place::Arena(64));
+    assert!(twice.contains("task 0 `split`") || twice.contains("writes arena+64 twice"), "{twice}");
+    let same = error(Place::Output(0), Place::Output(0));
+    assert!(same.contains("writes output 0 twice"), "{same}");
+    let input = error(Place::Arena(0), Place::Input(0));
+    assert!(input.contains("reads and writes input 0") || input.contains("bytes in"), "{input}");
+}
+
 /// Runs a model that was accepted, in memory of the size that it asks for if that is moderate.
 fn run(model: &Model<AlignedBytes>) {
     const MODERATE: usize = 1 << 20;
@@ -136,14 +173,14 @@ fn what_is_written_is_read() {
 fn golden_header() {
     let file = sample();
     assert_eq!(&file[..8], b"dflowOM\0");
-    assert_eq!(&file[8..12], &1u32.to_le_bytes());
+    assert_eq!(&file[8..12], &2u32.to_le_bytes());
     assert_eq!(&file[12..16], &7u32.to_le_bytes());
     assert_eq!(&file[16..24], &(file.len() as u64).to_le_bytes());
     assert_eq!(checksum(&file), GOLDEN, "{:#x}: is this another version?", checksum(&file));
 }
 
 /// Checksum of [`sample`]; changes with FORMAT_VERSION or the parameters of its ops.
-const GOLDEN: u64 = 0x7c16_85df_f961_766b;
+const GOLDEN: u64 = 0x8cfa_57a7_c123_1611;
 
 #[test]
 fn every_flipped_bit_is_found() {
@@ -180,7 +217,7 @@ fn errors_say_what_to_do() {
         file[8..12].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
         repair(file);
     });
-    assert!(newer.contains("format version 2; this build reads up to 1"), "{newer}");
+    assert!(newer.contains("format version 3; this build reads up to 2"), "{newer}");
     assert!(text(&|file| file[0] = b'P').contains("not an OM file"));
     assert!(text(&|file| file[24] ^= 1).contains("header or section table damaged"));
     let damaged = text(&|file| {
@@ -227,7 +264,7 @@ fn every_value_is_checked() {
         (Section::Tasks, task(0) + 56, word(64), "64 bytes of scratch memory; the op needs"),
         (Section::Tasks, task(1) + 16, half(3), "the output is float32 [1, 3, 5, 5]; the op makes"),
         (Section::Tasks, task(1) + 16, half(2), "the output is float32 [3, 2, 3, 3]"),
-        (Section::Tensors, tensor(0), half(12), "entry 0: bool has no kernel"),
+        (Section::Tensors, tensor(0), half(18), "entry 0: qint8 has no kernel"),
         (Section::Tensors, tensor(0) + 4, half(9), "rank 9, dims"),
         (Section::Tensors, tensor(0) + 8, word(2), "200 bytes; float32 [2, 2, 5, 5] has 400"),
         (Section::Tensors, tensor(0) + 8, word(u64::MAX), "more than 1099511627776 elements"),
@@ -273,7 +310,7 @@ fn what_was_written_over_is_not_read() {
     let output = writer.tensor("y", &y, Place::Output(0));
     writer.output(output);
     let nothing = writer.tensor("nothing", &x, Place::Arena(0));
-    writer.task("pool", &*op("GlobalAveragePool", &[], &[x]), &[nothing], output, (0, 0));
+    writer.task("pool", &*op("GlobalAveragePool", &[], &[x]), &[nothing], &[output], (0, 0));
     let error = open(&writer.finish(64).unwrap()).unwrap_err().to_string();
     assert!(error.contains("reads 8 bytes of arena+0, which hold no such tensor"), "{error}");
 }

@@ -100,7 +100,7 @@ impl Writer {
         name: &str,
         op: &dyn Op,
         operands: &[u32],
-        output: u32,
+        outputs: &[u32],
         scratch: (usize, usize),
     ) {
         let name = self.name(name);
@@ -109,14 +109,17 @@ impl Writer {
         let params = self.params.len() as u64;
         self.params.extend_from_slice(&writer.into_bytes());
         let first = (self.operands.len() / 4) as u64;
-        for operand in operands {
-            self.operands.extend_from_slice(&operand.to_le_bytes());
+        let (output, more) = outputs.split_first().unwrap_or((&u32::MAX, &[]));
+        for tensor in operands.iter().chain(more) {
+            self.operands.extend_from_slice(&tensor.to_le_bytes());
         }
+        let more = self.index(more.len());
         let record = TaskRecord {
             op: op.entry().code,
             stream: 0,
             operands: first..first + operands.len() as u64,
-            output,
+            output: *output,
+            more,
             params: params..self.params.len() as u64,
             name,
             scratch: scratch.0 as u64..scratch.0 as u64 + scratch.1 as u64,

@@ -25,6 +25,8 @@ pub enum Attr {
     Text(&'static str),
     /// A list of numbers.
     Ints(Vec<i64>),
+    /// A list of numbers with a fraction.
+    Floats(Vec<f32>),
 }
 
 /// A model that is put together.
@@ -63,13 +65,22 @@ fn bytes(into: &mut Vec<u8>, field: u64, value: &[u8]) {
     into.extend(value);
 }
 
-/// `TensorProto.DataType` of an element type; 0 (undefined) for those that no case uses.
+/// `TensorProto.DataType` of an element type.
 fn data_type(dtype: DType) -> i64 {
     match dtype {
         DType::Float32 => 1,
+        DType::Uint8 => 2,
+        DType::Int8 => 3,
+        DType::Uint16 => 4,
+        DType::Int16 => 5,
         DType::Int32 => 6,
         DType::Int64 => 7,
-        _ => 0,
+        DType::Bool => 9,
+        DType::Float16 => 10,
+        DType::Float64 => 11,
+        DType::Uint32 => 12,
+        DType::Uint64 => 13,
+        DType::Bfloat16 => 16,
     }
 }
 
@@ -110,6 +121,13 @@ fn attribute(name: &str, value: &Attr) -> Vec<u8> {
         Attr::Ints(values) => {
             values.iter().for_each(|value| number(&mut own, 8, *value));
             7
+        }
+        Attr::Floats(values) => {
+            for value in values {
+                varint(&mut own, 7 << 3 | FIXED32);
+                own.extend(value.to_le_bytes());
+            }
+            6
         }
     };
     number(&mut own, 20, kind);
@@ -152,15 +170,28 @@ impl Onnx {
     /// Adds a node, called after its op and its output.
     #[must_use]
     pub fn node(
-        mut self,
+        self,
         op: &str,
         inputs: &[&str],
         output: &str,
         attributes: &[(&str, Attr)],
     ) -> Self {
+        self.node_of(op, inputs, &[output], attributes)
+    }
+
+    /// Adds a node of several outputs.
+    #[must_use]
+    pub fn node_of(
+        mut self,
+        op: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: &[(&str, Attr)],
+    ) -> Self {
         let mut own = Vec::new();
         inputs.iter().for_each(|name| bytes(&mut own, 1, name.as_bytes()));
-        bytes(&mut own, 2, output.as_bytes());
+        outputs.iter().for_each(|name| bytes(&mut own, 2, name.as_bytes()));
+        let output = outputs.first().copied().unwrap_or_default();
         bytes(&mut own, 3, format!("{op}.{output}").as_bytes());
         bytes(&mut own, 4, op.as_bytes());
         for (name, value) in attributes {

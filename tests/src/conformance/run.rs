@@ -63,7 +63,7 @@ pub fn run(backend: &dyn Backend, cases: &[Case], only: &str) -> Report {
         let outcome = match &presence {
             Presence::Absent(why) => Err(Stop::Skipped(why.clone())),
             Presence::Unusable(why) => Err(Stop::Failed(why.clone())),
-            Presence::Present => catch_unwind(AssertUnwindSafe(|| (case.run)(backend)))
+            Presence::Present => catch_unwind(AssertUnwindSafe(|| case.run(backend)))
                 .unwrap_or_else(|_| Err(Stop::failed("it panicked"))),
         };
         report.add(case.name, outcome);

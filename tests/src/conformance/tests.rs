@@ -1,6 +1,7 @@
 //! The suite itself: it covers the table of ops, and it sees what is wrong.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use super::cases::Run;
 use super::onnx::Onnx;
 use super::software_npu::SoftwareNpu;
 use super::tensor::floats;
@@ -175,7 +176,7 @@ fn wrong_answers_of_a_flow_fail_every_case_of_messages() {
 
 #[test]
 fn a_panic_is_a_failure_of_its_case() {
-    let boom = cases::Case { name: "boom", run: |_| panic!("on purpose") };
+    let boom = cases::Case { name: "boom", run: Run::Steps(|_| panic!("on purpose")) };
     let report = run::run(&SoftwareNpu, &[boom], "");
     assert_eq!((report.failed.len(), report.passed.len()), (1, 0), "{report}");
 }

@@ -3,7 +3,7 @@
 
 use dflow::DType::{Float32, Int32};
 
-use super::{Case, SUMS, Sample, sample, samples};
+use super::{Case, Run, SUMS, Sample, sample, samples};
 use crate::conformance::onnx::{Attr, Onnx};
 use crate::conformance::reference::{
     Array, Window, batch_normalization, conv, global_average, mat_mul, softmax,

@@ -2,7 +2,7 @@
 
 use dflow::DType::{Float32, Int32};
 
-use super::{Case, Sample, data, sample};
+use super::{Case, Run, Sample, data, sample};
 use crate::conformance::onnx::Onnx;
 use crate::conformance::tensor::{self, floats, ints, named};
 use crate::conformance::{Backend, Loaded, Step, Stop, Values};
@@ -11,17 +11,17 @@ use crate::conformance::{Backend, Loaded, Step, Stop, Values};
 const PARAM_INVALID: u32 = 145_000;
 
 pub(super) const CASES: &[Case] = &[
-    Case { name: "load/unknown-op-is-refused", run: unknown_op },
-    Case { name: "load/several-at-once", run: several },
-    Case { name: "load/side-by-side-and-again", run: side_by_side },
-    Case { name: "run/wrong-shape", run: wrong_shape },
-    Case { name: "run/wrong-rank", run: wrong_rank },
-    Case { name: "run/wrong-type", run: wrong_type },
-    Case { name: "run/many", run: many },
-    Case { name: "size/large", run: |backend| sample(backend, &large()) },
-    Case { name: "size/zero", run: |backend| sample(backend, &zero()) },
-    Case { name: "size/zero-between", run: |backend| sample(backend, &zero_between()) },
-    Case { name: "size/scalar", run: |backend| sample(backend, &scalar()) },
+    Case { name: "load/unknown-op-is-refused", run: Run::Steps(unknown_op) },
+    Case { name: "load/several-at-once", run: Run::Steps(several) },
+    Case { name: "load/side-by-side-and-again", run: Run::Steps(side_by_side) },
+    Case { name: "run/wrong-shape", run: Run::Steps(wrong_shape) },
+    Case { name: "run/wrong-rank", run: Run::Steps(wrong_rank) },
+    Case { name: "run/wrong-type", run: Run::Steps(wrong_type) },
+    Case { name: "run/many", run: Run::Steps(many) },
+    Case { name: "size/large", run: Run::Steps(|backend| sample(backend, &large())) },
+    Case { name: "size/zero", run: Run::Steps(|backend| sample(backend, &zero())) },
+    Case { name: "size/zero-between", run: Run::Steps(|backend| sample(backend, &zero_between())) },
+    Case { name: "size/scalar", run: Run::Steps(|backend| sample(backend, &scalar())) },
 ];
 
 /// A model that adds `values` to its input `x`, named after `tag`.

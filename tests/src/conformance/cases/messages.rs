@@ -1,7 +1,7 @@
 //! A model between queues: order of ids, and messages that are not what it expects.
 
-use super::Case;
 use super::loads::plus;
+use super::{Case, Run};
 use crate::conformance::onnx::Onnx;
 use crate::conformance::tensor::{compare, floats, ints, longs};
 use crate::conformance::{Answer, Backend, Flow, Message, Step, Stop};
@@ -12,11 +12,11 @@ const PARAM_INVALID: u32 = 145_000;
 const USER: i32 = 9_900_200;
 
 pub(super) const CASES: &[Case] = &[
-    Case { name: "flow/ids-in-order", run: ids_in_order },
-    Case { name: "flow/wrong-shape-and-type", run: does_not_fit },
-    Case { name: "flow/codes-pass-through", run: codes },
-    Case { name: "flow/no-data-passes-through", run: no_data },
-    Case { name: "flow/one-code-of-two-inputs", run: one_of_two },
+    Case { name: "flow/ids-in-order", run: Run::Steps(ids_in_order) },
+    Case { name: "flow/wrong-shape-and-type", run: Run::Steps(does_not_fit) },
+    Case { name: "flow/codes-pass-through", run: Run::Steps(codes) },
+    Case { name: "flow/no-data-passes-through", run: Run::Steps(no_data) },
+    Case { name: "flow/one-code-of-two-inputs", run: Run::Steps(one_of_two) },
 ];
 
 fn one(value: f32) -> Message {

@@ -1,5 +1,6 @@
 //! The cases. One that compares values is a `Sample`; the others are steps.
 
+mod examples;
 mod layers;
 mod loads;
 mod messages;
@@ -12,19 +13,41 @@ use super::onnx::Onnx;
 use super::{Backend, Loaded, Step, Stop, Values, tensor};
 
 /// One case.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Case {
     /// Its name: the op or the subject, a slash, and what is special.
     pub name: &'static str,
+    /// What it does.
+    pub run: Run,
+}
+
+/// What a case does.
+#[derive(Clone, Debug)]
+pub enum Run {
+    /// Steps.
+    Steps(fn(&dyn Backend) -> Step),
+    /// Examples of one op, as text.
+    Examples(Vec<&'static str>),
+}
+
+impl Case {
     /// Runs it.
-    pub run: fn(&dyn Backend) -> Step,
+    ///
+    /// # Errors
+    /// Why it did not hold.
+    pub fn run(&self, backend: &dyn Backend) -> Step {
+        match &self.run {
+            Run::Steps(steps) => steps(backend),
+            Run::Examples(lines) => examples::run(backend, lines),
+        }
+    }
 }
 
 /// All cases, in the order they run.
 #[must_use]
 pub fn all() -> Vec<Case> {
     let parts = [pointwise::CASES, layers::CASES, movement::CASES, loads::CASES, messages::CASES];
-    parts.concat()
+    [parts.concat(), examples::cases()].concat()
 }
 
 /// A model, what goes in, and what has to come out.
@@ -74,7 +97,7 @@ fn data(loaded: &mut dyn Loaded, inputs: &Values) -> Step<Values> {
 macro_rules! samples {
     ($($name:literal: $sample:ident),+ $(,)?) => {
         pub(super) const CASES: &[Case] = &[
-            $(Case { name: $name, run: |backend| sample(backend, &$sample()) }),+
+            $(Case { name: $name, run: Run::Steps(|backend| sample(backend, &$sample())) }),+
         ];
     };
 }

@@ -2,7 +2,7 @@
 
 use dflow::DType::{Float32, Int32, Int64};
 
-use super::{Case, Sample, sample, samples};
+use super::{Case, Run, Sample, sample, samples};
 use crate::conformance::onnx::{Attr, Onnx};
 use crate::conformance::reference::Array;
 use crate::conformance::tensor::{floats, ints, longs};

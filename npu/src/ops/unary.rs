@@ -1,0 +1,189 @@
+//! Ops that are a function of one element: all of such an op but its line of the table and the
+//! function.
+//!
+//! [`Function`] is one of real numbers, [`Arithmetic`] one of any numbers.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::element::{Element, Float, Real, with_element, with_float};
+use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, types::Types};
+use crate::params::{ParamReader, ParamWriter};
+use crate::tensor::{Fault, Inputs, Output, TensorInfo};
+
+/// A function of one real number, with up to two parameters.
+pub trait Function: fmt::Debug + Send + Sync + 'static {
+    /// The line of the table.
+    const ENTRY: &'static OpEntry;
+    /// Attributes that are its parameters, and their defaults.
+    const PARAMETERS: &'static [(&'static str, f32)];
+
+    /// The value for `x`.
+    fn of<R: Real>(x: R, parameters: [R; 2]) -> R;
+}
+
+/// The op of a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Unary<F> {
+    parameters: [f32; 2],
+    function: PhantomData<F>,
+}
+
+impl<F: Function> Unary<F> {
+    /// With these parameters; those that the function does not have are 0.
+    #[must_use]
+    pub const fn new(parameters: [f32; 2]) -> Self {
+        Self { parameters, function: PhantomData }
+    }
+
+    /// The line of the table.
+    pub(super) const fn entry(
+        name: &'static str,
+        code: u16,
+        versions: &'static [u32],
+        types: Types,
+        attributes: &'static [AttributeSpec],
+    ) -> OpEntry {
+        OpEntry {
+            name,
+            code,
+            versions,
+            attributes,
+            inputs: (1, 1),
+            outputs: 1,
+            operands: (1, 1),
+            types,
+            mixed: &[],
+            refused: "",
+            import: Self::import,
+            decode: Self::decode,
+        }
+    }
+
+    /// Makes the op of a node.
+    pub(super) fn import(node: &Node<'_>) -> Result<Imported, OpError> {
+        let mut parameters = [0.0; 2];
+        for (to, (name, default)) in parameters.iter_mut().zip(F::PARAMETERS) {
+            *to = node.float(name, *default)?;
+        }
+        Ok(Imported::first(Self::new(parameters)))
+    }
+
+    /// Makes the op of its parameters in a program.
+    pub(super) fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
+        Ok(Box::new(Self::new([from.f32()?, from.f32()?])))
+    }
+
+    fn compute<T: Float>(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        let parameters = self.parameters.map(|own| T::Real::c(f64::from(own)));
+        let pairs = output.elements::<T>()?.iter_mut().zip(inputs.elements::<T>(0)?);
+        pairs.for_each(|(to, x)| *to = T::of_real(F::of(x.real(), parameters)));
+        Ok(())
+    }
+}
+
+impl<F: Function> Op for Unary<F> {
+    fn entry(&self) -> &'static OpEntry {
+        F::ENTRY
+    }
+
+    fn encode(&self, into: &mut ParamWriter) {
+        self.parameters.iter().for_each(|own| into.f32(*own));
+    }
+
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
+        Ok(inputs[0])
+    }
+
+    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        with_float!(output.info.dtype, T => self.compute::<T>(inputs, output))
+    }
+
+    fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
+        output.shape.elements() as u64
+    }
+}
+
+/// A function of one number of any type.
+pub trait Arithmetic: fmt::Debug + Send + Sync + 'static {
+    /// The line of the table.
+    const ENTRY: &'static OpEntry;
+
+    /// The value for `x`.
+    fn of<T: Element>(x: T) -> T;
+}
+
+/// The op of such a function.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyUnary<F>(PhantomData<F>);
+
+impl<F: Arithmetic> AnyUnary<F> {
+    /// The line of the table.
+    pub(super) const fn entry(
+        name: &'static str,
+        code: u16,
+        versions: &'static [u32],
+        types: Types,
+        attributes: &'static [AttributeSpec],
+    ) -> OpEntry {
+        OpEntry {
+            name,
+            code,
+            versions,
+            attributes,
+            inputs: (1, 1),
+            outputs: 1,
+            operands: (1, 1),
+            types,
+            mixed: &[],
+            refused: "",
+            import: |_| Ok(Imported::first(Self(PhantomData))),
+            decode: |_| Ok(Box::new(Self(PhantomData))),
+        }
+    }
+}
+
+impl<F: Arithmetic> Op for AnyUnary<F> {
+    fn entry(&self) -> &'static OpEntry {
+        F::ENTRY
+    }
+
+    fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
+        Ok(inputs[0])
+    }
+
+    fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        with_element!(output.info.dtype, T => {
+            let pairs = output.elements::<T>()?.iter_mut().zip(inputs.elements::<T>(0)?);
+            pairs.for_each(|(to, x)| *to = F::of(*x));
+            Ok(())
+        })
+    }
+
+    fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
+        output.shape.elements() as u64
+    }
+}
+
+/// Functions: line, type, number, opsets, types, attributes, parameters with their defaults.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $entry:ident $name:ident = $code:literal, $versions:expr, $types:expr,
+        $attributes:expr, [$($parameter:literal = $default:expr),*],
+        |$x:ident, $p:pat_param| $of:expr;)+) => {
+        $(#[doc = concat!("The line of ", stringify!($name), ".")]
+        pub static $entry: $crate::ops::OpEntry = $crate::ops::unary::Unary::<$name>::entry(
+            stringify!($name), $code, &$versions, $types, &$attributes);
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+        impl $crate::ops::unary::Function for $name {
+            const ENTRY: &'static $crate::ops::OpEntry = &$entry;
+            const PARAMETERS: &'static [(&'static str, f32)] = &[$(($parameter, $default)),*];
+            #[inline(always)]
+            fn of<R: $crate::element::Real>($x: R, $p: [R; 2]) -> R {
+                $of
+            }
+        })+
+    };
+}
+pub(super) use functions;
