@@ -3,7 +3,7 @@
 //! Both are two pointers; the invariants are those of [`crate::abi`].
 #![allow(unsafe_code, reason = "calls the executor's table; one of the permitted files")]
 
-use crate::abi::{ApiV1, AttrV1, ContextV1, MsgV1, ParamsV1, StrV1, level};
+use crate::abi::{ApiV1, AttrV1, ContextV1, MsgV1, ParamsV1, StrV1, kind, level};
 use crate::abi_attr::Attr;
 use crate::codes::{ATTR_NOT_EXISTS, ATTR_TYPE_MISMATCH, PARAM_INVALID};
 use crate::text::StackText;
@@ -72,17 +72,40 @@ impl<'c> InitContext<'c> {
     /// # Errors
     /// [`ATTR_NOT_EXISTS`] or [`ATTR_TYPE_MISMATCH`].
     pub fn attr<T: Attr<'c>>(&self, name: &str) -> Result<T> {
-        let mut raw = AttrV1 { data: core::ptr::null(), count: 0 };
-        // SAFETY: name and out are valid for the call; the context is live.
-        let code = unsafe {
-            (self.api.get_attr)(self.ctx, name.as_ptr(), name.len() as u64, T::KIND, &raw mut raw)
-        };
-        if code != 0 {
-            return Err(code);
-        }
+        let raw = self.raw_attr(name, T::KIND).inspect_err(|code| {
+            if *code == ATTR_TYPE_MISMATCH {
+                self.log_mismatch(name, T::KIND);
+            }
+        })?;
         // SAFETY: the answer for this kind; it lives as long as the instance, so longer than 'c
         // (I1).
         unsafe { T::from_raw(raw) }.ok_or(ATTR_TYPE_MISMATCH)
+    }
+
+    fn raw_attr(&self, name: &str, kind: u32) -> Result<AttrV1> {
+        let mut raw = AttrV1 { data: core::ptr::null(), count: 0 };
+        // SAFETY: name and out are valid for the call; the context is live.
+        let code = unsafe {
+            (self.api.get_attr)(self.ctx, name.as_ptr(), name.len() as u64, kind, &raw mut raw)
+        };
+        if code == 0 { Ok(raw) } else { Err(code) }
+    }
+
+    /// A line about an attribute that is of another kind than the one asked for.
+    fn log_mismatch(&self, name: &str, asked: u32) {
+        let found = (kind::STR..=kind::DATA_TYPE_LIST)
+            .find(|kind| self.raw_attr(name, *kind).is_ok())
+            .map_or("missing", kind::name);
+        let hint = match (found, asked) {
+            ("an integer", kind::FLOAT) => "; write it with a point, as 2.0, in the graph",
+            ("a text", kind::DATA_TYPE) => "; write it as {dtype: float32} in the graph",
+            _ => "",
+        };
+        let expected = kind::name(asked);
+        let text =
+            format!("attribute `{name}`: found {found}, the function asks for {expected}{hint}");
+        // SAFETY: the context is live and the text is valid for the call.
+        unsafe { (self.api.log_run)(self.ctx, level::ERROR, text.as_ptr(), text.len() as u64) };
     }
 
     /// An attribute of the node, or `default` when there is none of this name.

@@ -133,13 +133,6 @@ impl AttrMap {
         }
     }
 
-    /// Kind of the attribute `name`, in words; `None` when there is none.
-    #[must_use]
-    pub fn kind_of(&self, name: &[u8]) -> Option<&'static str> {
-        let entry = self.entries.iter().find(|entry| entry.name.as_bytes() == name)?;
-        Some(kind::name(entry.kind))
-    }
-
     /// What `get_attr` answers for `name` as `kind`. No allocation.
     ///
     /// # Errors

@@ -24,6 +24,8 @@
 //! # Ok::<(), dflow::Error>(())
 //! ```
 #![deny(unsafe_code)]
+// They panic when nobody reads: `notice` and `cli` write.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod build;
 mod cache;

@@ -19,6 +19,13 @@ pub fn to(sink: impl Fn(&str) + Send + Sync + 'static) {
 pub(crate) fn say(line: &str) {
     match SINK.get() {
         Some(sink) => sink(line),
-        None => eprintln!("{line}"),
+        None => to_stderr(&format!("{line}\n")),
     }
+}
+
+/// Writes to stderr. A full disk behind it or a reader that went away costs the text and nothing
+/// else: results go elsewhere.
+pub(crate) fn to_stderr(text: &str) {
+    use std::io::Write as _;
+    let _nowhere_to_say_it = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -218,6 +218,11 @@ const KINDS: &[Case] = &[
     ("function: join", "function: join\n    env: {A: 1}", &["as `env.A`: a text", "in quotes"]),
     ("function: join", "function: join\n    attrs: {a: }", &["as `attrs.a`", "nothing (an empty"]),
     ("function: join", "function: join\n    attrs: {a: {x: 1}}", &["unknown key", "`x`", "dtype"]),
+    (
+        "function: join",
+        "function: join\n    inputs_tensor_desc: [{name: y, dtype: int8, shape: [1]}]",
+        &["as `inputs_tensor_desc`, item 1, `name`: a text", "reads y, n, yes"],
+    ),
     ("depth: 4", "policy: 1", &["as `policy`: one of: fifo, overwrite", "the number `1`"]),
     ("depth: 4", "depth: 99999999999", &["as `depth`", "`99999999999`", "to 4294967295"]),
 ];

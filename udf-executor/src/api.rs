@@ -8,7 +8,7 @@
 use executor_rt::interpose::in_runtime;
 use executor_rt::log::{Level, Logger, Stream};
 use flow_func::abi::{ABI_VERSION, API_MAGIC, ApiV1, AttrV1, ContextV1, MsgV1, ParamsV1, level};
-use flow_func::codes::{ATTR_TYPE_MISMATCH, PARAM_INVALID};
+use flow_func::codes::PARAM_INVALID;
 
 use crate::context::Context;
 
@@ -94,12 +94,8 @@ unsafe extern "C" fn get_attr(
     let context = unsafe { context(ctx) };
     // SAFETY: a text of the caller.
     let name = unsafe { list(name, name_len) };
-    let found = context.attrs.get(name, kind);
-    if matches!(found, Err(ATTR_TYPE_MISMATCH)) {
-        in_runtime(|| context.log_mismatch(name, kind));
-    }
     // SAFETY: a place of the caller.
-    unsafe { answer(found, out) }
+    unsafe { answer(context.attrs.get(name, kind), out) }
 }
 
 unsafe extern "C" fn alloc_tensor(

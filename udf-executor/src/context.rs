@@ -319,22 +319,6 @@ impl Context {
         let id = self.log_id.get();
         self.logger.log(stream, level, Stamp::now(), id, format_args!("{text}"));
     }
-
-    /// The function asked for an attribute as another kind than the graph gives it.
-    pub(crate) fn log_mismatch(&self, name: &[u8], kind: u32) {
-        let name = core::str::from_utf8(name).unwrap_or("?");
-        let found = self.attrs.kind_of(name.as_bytes()).unwrap_or("missing");
-        let expected = flow_func::abi::kind::name(kind);
-        let hint = match (found, expected) {
-            ("an integer", "a float") => "; write it with a point, as 2.0, in the graph",
-            _ => "",
-        };
-        let text = format_args!(
-            "attribute `{name}`: found {found}, the function asks for {expected}{hint}"
-        );
-        let id = self.log_id.get();
-        self.logger.log(Stream::Run, Level::Error, Stamp::now(), id, text);
-    }
 }
 
 fn fresh(info: &mut MsgInfo, msg_type: MsgType, null_data: bool) {

@@ -18,15 +18,18 @@ pub struct Page {
 /// Collects the PNG and JPEG files of `directory`, by name, then renders `rendered` pages; four
 /// pages come of each.
 ///
+/// An image that can't be read or decoded is a line on stderr.
+///
 /// # Errors
-/// A directory or file that can't be read, an image that can't be decoded, or a missing font.
+/// A directory that can't be read, or a missing font.
 pub fn collect(directory: Option<&Path>, rendered: usize) -> Result<Vec<Page>, String> {
     let mut pages = Vec::new();
     for path in directory.map(image_files).transpose()?.unwrap_or_default() {
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let file = std::fs::read(&path).map_err(|error| wrong(&error))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        add(&mut pages, &name, file).map_err(|error| wrong(&error))?;
+        let read = std::fs::read(&path).map_err(|error| error.to_string());
+        if let Err(error) = read.and_then(|file| add(&mut pages, &name, file)) {
+            eprintln!("{}: {error}; the others go on", path.display());
+        }
     }
     if rendered > 0 {
         let renderer = Renderer::new().map_err(|error| error.to_string())?;
@@ -53,9 +56,8 @@ pub fn write(pages: &[Page], folder: &Path) -> Result<(), String> {
 }
 
 fn add(pages: &mut Vec<Page>, name: &str, file: Vec<u8>) -> Result<(), String> {
-    for quarters in 0..4 {
-        let degrees = u16::from(quarters) * 90;
-        let file = if quarters == 0 { file.clone() } else { turned(&file, quarters)? };
+    let turns = (1..4).map(|quarters| turned(&file, quarters)).collect::<Result<Vec<_>, _>>()?;
+    for (degrees, file) in (0..).step_by(90).zip([file].into_iter().chain(turns)) {
         pages.push(Page { name: name.to_owned(), degrees, file });
     }
     Ok(())

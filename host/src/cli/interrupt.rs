@@ -12,6 +12,7 @@ use sys::signalfd::SignalFd;
 use sys::{process, signal};
 
 use super::{Failure, exit};
+use crate::notice;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -54,7 +55,8 @@ fn watch(signals: &SignalFd) {
             ask();
             // Over the progress bar, without its lock: its holder may wait for stdout's reader.
             let clear = if std::io::stderr().is_terminal() { "\r\x1b[2K" } else { "" };
-            eprintln!("{clear}stopping: fetching what is open; once more to end at once");
+            let what = "stopping: fetching what is open; once more to end at once";
+            notice::to_stderr(&format!("{clear}{what}\n"));
         }
     }
 }

@@ -23,7 +23,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::error::{DeployError, Error, PlanError, ReadError, Refused};
 use crate::plan::Limits;
 use crate::tools::ToolError;
-use crate::{graph_file, render};
+use crate::{graph_file, notice, render};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -164,7 +164,7 @@ pub fn main() -> ExitCode {
     match command(&Cli::parse().command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            notice::to_stderr(&format!("error: {failure}\n"));
             ExitCode::from(failure.code())
         }
     }
@@ -215,8 +215,27 @@ fn write_out(text: &str) -> Result<bool, Failure> {
     }
 }
 
+/// Most characters of a cell.
+const CELL_MAX: usize = 100;
+
+/// A text that may come from a file, for a terminal: no control characters, and cut where it is
+/// long.
+fn shown(text: &str) -> String {
+    let mut own = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == CELL_MAX {
+            own.push('…');
+            break;
+        }
+        if c.is_control() { own.extend(c.escape_default()) } else { own.push(c) }
+    }
+    own
+}
+
 /// Rows as columns two blanks apart; the first row is the heading. Numbers are set to the right.
 fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| shown(cell)).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

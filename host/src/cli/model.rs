@@ -1,8 +1,9 @@
 //! `dflow compile` and `dflow inspect`: models outside of a graph.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Failure, exit, print, table};
+use super::{Failure, exit, print, shown, table};
 use crate::error::io_text;
 use crate::graph::{DType, TensorDesc};
 use crate::model::{self, Loadable};
@@ -50,11 +51,21 @@ fn desc(text: &str) -> Result<TensorDesc, Failure> {
 pub(super) fn compile(source: &Source, output: Option<&Path>) -> Result<u8, Failure> {
     let loaded = source.load()?;
     let path = output.map_or_else(|| source.model.with_extension("om"), Path::to_owned);
-    model::write_whole(&path, loaded.program.bytes()).map_err(|error| {
+    write_named(&path, loaded.program.bytes()).map_err(|error| {
         let what = format!("can't write {}", path.display());
         Failure::system(&what, &io_text(&error), "a file that can be written", "name it with `-o`")
     })?;
     print(&format!("{}: {}\n", path.display(), summary(&loaded)))
+}
+
+/// Writes what a user named: whole or not at all where a file is or comes to be; through links, and
+/// into devices and FIFOs, instead of putting a file in their place.
+fn write_named(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match (fs::canonicalize(path), fs::symlink_metadata(path)) {
+        (Ok(real), _) if fs::metadata(&real)?.is_file() => model::write_whole(&real, bytes),
+        (_, Ok(_)) => fs::write(path, bytes),
+        (_, Err(_)) => model::write_whole(path, bytes),
+    }
 }
 
 fn summary(model: &Loadable) -> String {
@@ -87,7 +98,9 @@ pub(super) fn show(source: &Source) -> Result<u8, Failure> {
         for (index, port) in ports.iter().enumerate() {
             text.push_str(&format!(
                 "{kind} {index}  {}: {} {}\n",
-                port.name, port.dtype, port.shape
+                shown(&port.name),
+                port.dtype,
+                port.shape
             ));
         }
     }

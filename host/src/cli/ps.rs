@@ -5,6 +5,7 @@ use executor_core::owner::SlotState;
 
 use super::report::code_text;
 use super::{Failure, exit, print, table};
+use crate::notice;
 use crate::tools::group::{GroupView, NodeState};
 use crate::tools::{ToolError, running, select};
 
@@ -17,7 +18,7 @@ pub(super) fn ps() -> Result<u8, Failure> {
         text.push_str(&format!("{}\n{}", view.flow().title(), table(&nodes(&view.nodes()))));
     }
     if text.is_empty() {
-        eprintln!("no flow runs");
+        notice::to_stderr("no flow runs\n");
     }
     print(&text)
 }
@@ -96,7 +97,7 @@ pub(super) fn held(flow: Option<&str>) -> Result<u8, Failure> {
     let count = rows.len() - 1;
     let title = view.flow().title();
     if count == 0 {
-        eprintln!("{title}: no mbuf is in use");
+        notice::to_stderr(&format!("{title}: no mbuf is in use\n"));
         return Ok(exit::DONE);
     }
     print(&format!("{title}: {count} mbufs in use\n{}", table(&rows)))

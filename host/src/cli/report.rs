@@ -107,13 +107,13 @@ impl Report {
     }
 
     /// A feed could not be made.
-    pub(super) fn not_fed(&self, item: &Item, reason: &str) {
+    pub(super) fn not_fed(&self, item: &Item, code: Code, reason: &str) {
         let mut counts = lock(&self.counts);
         counts.errors += 1;
         counts.not_fed += 1;
         drop(counts);
         self.bar.inc(self.outputs.len() as u64);
-        let code = code_text(Code::PARAM_INVALID);
+        let code = code_text(code);
         let (name, reason) = (one_line(&item.name()), one_line(reason));
         self.line(&format!("{name}\t-\terror {code}\t-\t{reason}\n"));
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use executor_core::error::Code;
 use indicatif::ProgressBar;
 use sys::clock::MonoTime;
 
@@ -18,6 +19,8 @@ use crate::{graph_file, notice};
 
 /// Feed and fetch look around this often.
 const SLICE_MS: u64 = 100;
+/// Waiting for room is said after so long.
+const WARN_MS: u64 = 10_000;
 /// After an interrupt, open ids are waited for this long.
 const GRACE_MS: u64 = 3_000;
 
@@ -99,7 +102,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let ports = plan.host.outputs.len() as u64;
     let bar = progress::bar(ids.saturating_mul(ports));
     let lines = bar.clone();
-    notice::to(move |line| lines.suspend(|| eprintln!("{line}")));
+    notice::to(move |line| lines.suspend(|| notice::to_stderr(&format!("{line}\n"))));
     let session = plan.deploy(&options)?;
     let report = Report::new(session.plan(), args.out.clone(), args.values, bar.clone());
     let flow = Running { args, session: &session, items: &items, bar, report };
@@ -155,24 +158,27 @@ impl Running<'_> {
         let counts = self.report.counts();
         let seconds = started.elapsed().as_secs_f64();
         let fed = progress.fed.load(Ordering::Acquire);
-        eprintln!("{}", stats::summary(self.session, fed, &counts, seconds));
+        let mut text = stats::summary(self.session, fed, &counts, seconds);
+        text.push('\n');
         if self.args.stats {
-            eprint!("{}", stats::tables(self.session));
+            text.push_str(&stats::tables(self.session));
         }
+        notice::to_stderr(&text);
         if let Some(failure) = counts.failure {
             return Err(failure);
         }
         if let Some(ended) = ended {
-            eprintln!("error: the flow ended: {}", ended.reason);
-            eprint!("{}", ended.log);
+            let (reason, log) = (ended.reason, ended.log);
+            notice::to_stderr(&format!("error: the flow ended: {reason}\n{log}"));
             return Ok(exit::ENDED);
         }
         if counts.unwritten > 0 {
-            eprintln!("{} lines were not written: nothing reads stdout", counts.unwritten);
+            let count = counts.unwritten;
+            notice::to_stderr(&format!("{count} lines were not written: nothing reads stdout\n"));
         }
         let open = self.session.counts().open;
         if open > 0 {
-            eprintln!("{open} ids were not finished");
+            notice::to_stderr(&format!("{open} ids were not finished\n"));
         }
         Ok(match (interrupt::asked(), counts.errors) {
             (true, _) if !counts.unread => exit::INTERRUPTED,
@@ -194,13 +200,17 @@ impl Running<'_> {
                     self.feed(item, feed, progress);
                 }
                 Err(_) if interrupt::asked() => break,
-                Err(reason) => self.report.not_fed(item, &reason),
+                Err(reason) => self.report.not_fed(item, Code::PARAM_INVALID, &reason),
             }
         }
         progress.all_fed.store(true, Ordering::Release);
     }
 
     fn feed(&self, item: &Item, mut feed: Feed, progress: &Progress) {
+        let begun = MonoTime::now();
+        // The deadline of an id counts from here, too: nobody may ever take what is fed.
+        let deadline = self.args.deadline_ms.map(|ms| begun.add_ms(u64::from(ms)));
+        let mut warn = begun.add_ms(WARN_MS);
         loop {
             match self.session.feed(feed, Some(MonoTime::now().add_ms(SLICE_MS))) {
                 Ok(id) => {
@@ -209,9 +219,23 @@ impl Running<'_> {
                     return;
                 }
                 Err(refused) => match refused.reason {
-                    FeedReason::TimedOut(_) if !interrupt::asked() => feed = *refused.feed,
+                    FeedReason::TimedOut(text) if !interrupt::asked() => {
+                        let now = MonoTime::now();
+                        if deadline.is_some_and(|deadline| deadline.is_past(now)) {
+                            let reason = format!("not fed before its deadline: {text}");
+                            return self.report.not_fed(item, Code::DEADLINE, &reason);
+                        }
+                        if warn.is_past(now) {
+                            let seconds = now.since_ns(begun) / 1_000_000_000;
+                            notice::say(&format!("waiting for room for {seconds} s: {text}"));
+                            warn = now.add_ms(6 * WARN_MS);
+                        }
+                        feed = *refused.feed;
+                    }
                     FeedReason::TimedOut(_) | FeedReason::Ended(_) => return,
-                    reason => return self.report.not_fed(item, &reason.to_string()),
+                    reason => {
+                        return self.report.not_fed(item, reason.code(), &reason.to_string());
+                    }
                 },
             }
         }

@@ -131,8 +131,8 @@ fn expected_words(expected: &str) -> String {
 fn hint(found: &Unexpected<'_>, expected: &str) -> &'static str {
     match found {
         Unexpected::Bool(_) => {
-            "put a text in quotes: without them YAML reads yes, no, on, off, true and false as \
-             truth values"
+            "put a text in quotes: without them YAML reads y, n, yes, no, on, off, true and false \
+             as truth values"
         }
         Unexpected::Signed(_) | Unexpected::Unsigned(_) | Unexpected::Float(_)
             if expected == TEXT =>
@@ -177,7 +177,7 @@ fn place_of(file: &str, path: &[String]) -> (Place, String) {
     (place, if rest.is_empty() { thing.to_owned() } else { format!("as {}:", keys(rest)) })
 }
 
-/// `` `shape`, item 2 ``: numbers are places in a list, from 1.
+/// `` `shape`, item 2, `name` ``: numbers are places in a list, from 1.
 fn keys(path: &[&str]) -> String {
     let mut text = String::new();
     for key in path {
@@ -185,7 +185,10 @@ fn keys(path: &[&str]) -> String {
         text = match index {
             Some(index) => format!("{text}, item {}", index.saturating_add(1)),
             None if text.is_empty() => format!("`{key}`"),
-            None => format!("{}.{key}`", text.strip_suffix('`').unwrap_or(&text)),
+            None => match text.strip_suffix('`') {
+                Some(open) => format!("{open}.{key}`"),
+                None => format!("{text}, `{key}`"),
+            },
         };
     }
     text

@@ -90,6 +90,16 @@ impl ModelError {
     }
 }
 
+/// The bytes of a model's file; why there are none, in words. Devices and FIFOs are refused: they
+/// may never end, or never begin.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let words = |error: std::io::Error| io_text(&error);
+    if !std::fs::metadata(path).map_err(words)?.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    std::fs::read(path).map_err(words)
+}
+
 /// Reads a model and compiles it where that is needed. `node` is named in progress lines.
 ///
 /// # Errors
@@ -100,8 +110,8 @@ pub fn load(
     bound: &[TensorDesc],
     use_cache: bool,
 ) -> Result<Loadable, ModelError> {
-    let file = std::fs::read(path).map_err(|error| ModelError {
-        found: format!("{}: {}", path.display(), io_text(&error)),
+    let file = read(path).map_err(|error| ModelError {
+        found: format!("{}: {error}", path.display()),
         expected: "an ONNX model, or a compiled one (OM)",
         hint: "correct the path; one in a graph file is relative to it",
     })?;

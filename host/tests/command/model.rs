@@ -48,6 +48,41 @@ fn a_model_is_compiled_once_and_again_when_the_entry_is_damaged() {
 }
 
 #[test]
+fn a_link_is_followed_and_a_fifo_is_written_into() {
+    let folder = Folder::new("om-named");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
+    let real = folder.file("real.om", b"old");
+    let (link, to_nothing) = (folder.path("link.om"), folder.path("new-link.om"));
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    std::os::unix::fs::symlink(folder.path("new.om"), &to_nothing).unwrap();
+    let fifo = folder.path("fifo.om");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let piped = fifo.clone();
+    let reader = std::thread::spawn(move || std::fs::read(piped).unwrap());
+    for output in [&link, &to_nothing, &fifo] {
+        let (exit, _, err) = run(&folder, &["compile", &model, "-o", output]);
+        assert_eq!(exit, 0, "{output}: {err}");
+    }
+    let program = reader.join().unwrap();
+    assert!(program.len() > 100);
+    assert_eq!(std::fs::read(&real).unwrap(), program);
+    assert_eq!(std::fs::read(folder.path("new.om")).unwrap(), program);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "still a link");
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_long_names_are_cut() {
+    let folder = Folder::new("om-odd");
+    let (exit, _, err) = run(&folder, &["inspect", "/dev/zero"]);
+    assert!(exit == 1 && err.contains("/dev/zero: not a regular file"), "{exit} {err}");
+    let long = format!("\x1b[2J{}", "x".repeat(100_000));
+    let model = folder.file("m.onnx", &onnx::model("Add", &[&long, "q"], Some(2)));
+    let (exit, out, err) = run(&folder, &["inspect", &model]);
+    assert_eq!(exit, 0, "{err}");
+    assert!(out.contains("\\u{1b}[2Jxxx") && out.contains('…') && out.len() < 5_000, "{out}");
+}
+
+#[test]
 fn inspect_shows_a_model_and_a_compiled_one() {
     let folder = Folder::new("om-inspect");
     let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));

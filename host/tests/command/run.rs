@@ -107,6 +107,36 @@ fn values_are_shown_where_asked_and_hidden_files_left() {
 }
 
 #[test]
+fn what_nobody_takes_is_answered_by_its_deadline() {
+    let folder = Folder::new("pending");
+    let node = "pending-twice;attrs: {times: 9000000000}";
+    let graph = folder.chain("pending", &[("one", node)], &library());
+    for file in 0..20 {
+        folder.file(&format!("in/{file}.bin"), b"12345678");
+    }
+    let input = folder.path("in");
+    let (output, out, err) = dflow(&["run", &graph, "--input", &input, "--deadline-ms", "200"]);
+    assert_eq!(output.status.code(), Some(3), "{out}{err}");
+    assert_eq!(out.lines().filter(|line| line.contains("(DEADLINE)")).count(), 20, "{out}{err}");
+    assert!(out.contains("not fed before its deadline"), "{out}");
+}
+
+#[test]
+fn a_stderr_that_nobody_reads_costs_no_result() {
+    let folder = Folder::new("deaf");
+    let graph = folder.chain("deaf", &[("one", "identity")], &library());
+    let file = folder.file("a.bin", b"12345678");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let args = ["run", &graph, "--input", &file, &folder.path("none"), "--stats"];
+    let run = |args: &[&str]| command(args).stderr(writer.try_clone().unwrap()).output().unwrap();
+    assert_eq!(run(&args).status.code(), Some(2), "a path that is not there");
+    let output = run(&[&args[..4], &["--stats"]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("uint8[8]"));
+}
+
+#[test]
 fn a_node_that_a_signal_stopped_is_said() {
     let name = format!("stopped-{}", std::process::id());
     let mut running = Running::start(&name);

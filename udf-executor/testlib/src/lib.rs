@@ -64,18 +64,25 @@ impl FlowFunc for CodeOnId {
     }
 }
 
-/// Asks twice for another call, then sends the input on.
+/// Asks twice for another call, or the attribute `times` times, then sends the input on.
 #[derive(Debug, Default)]
 pub struct PendingTwice {
-    calls: u32,
+    calls: i64,
+    times: i64,
 }
 
 impl FlowFunc for PendingTwice {
+    fn init(&mut self, ctx: &InitContext<'_>) -> Result {
+        self.times = ctx.attr_or("times", 2)?;
+        Ok(())
+    }
+
     fn proc(&mut self, ctx: &mut Context<'_>, inputs: &[Msg<'_>]) -> Result {
         self.calls += 1;
-        if !self.calls.is_multiple_of(3) {
+        if self.calls <= self.times {
             return Err(codes::PENDING);
         }
+        self.calls = 0;
         ctx.set_output(0, &inputs[0])
     }
 }
