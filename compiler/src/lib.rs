@@ -5,8 +5,8 @@
 //! ```text
 //!  bytes ──import──▶ Imported ──type_graph──▶ Typed ──optimise──▶ Typed ──plan──▶ Planned ──▶ OM
 //!          names,              types, shapes,         fused,               offsets in
-//!          attributes,         constants folded       nothing unused       the arena
-//!          no copy of weights
+//!          attributes,         constants folded       in blocks,           the arena
+//!          no copy of weights                         nothing unused
 //! ```
 //!
 //! What a node means is in the op table (`npu::ops`), not here: a node is imported, inferred and
@@ -18,6 +18,7 @@ mod error;
 mod fold;
 mod fuse;
 mod import;
+mod layout;
 mod onnx;
 mod plan;
 #[cfg(test)]
@@ -36,7 +37,7 @@ pub use plan::{Planned, plan};
 pub use typed::{Typed, type_graph};
 
 /// Counts up whenever the same model becomes another program: part of the name of a kept one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What a model is compiled for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,6 +13,7 @@ impl Typed {
         self.remove_unused();
         self.fuse();
         self.remove_unused();
+        self.block();
         self.own_outputs();
         self
     }

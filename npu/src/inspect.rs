@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ops::Activation;
+use crate::ops::blocked::{BlockedConv, BlockedDepthwise};
 use crate::ops::conv::Conv;
 use crate::program::{Om, Place, Task};
 use crate::tensor::TensorInfo;
@@ -96,7 +97,11 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
 
 fn op_name(task: &Task) -> String {
     let name = task.op.entry().name;
-    match task.op.as_any().downcast_ref::<Conv>().map(|conv| conv.activation) {
+    let op = task.op.as_any();
+    let conv = op.downcast_ref::<Conv>().map(|conv| conv.activation);
+    let blocked = op.downcast_ref::<BlockedConv>().map(|conv| conv.activation);
+    let depthwise = op.downcast_ref::<BlockedDepthwise>().map(|conv| conv.activation);
+    match conv.or(blocked).or(depthwise) {
         None | Some(Activation::None) => name.to_owned(),
         Some(activation) => format!("{name}+{}", activation.name()),
     }

@@ -21,6 +21,7 @@ mod node;
 pub(crate) mod testing;
 
 pub mod activation;
+pub mod blocked;
 mod broadcast;
 mod gemm;
 mod movement;
@@ -243,7 +244,7 @@ pub fn by_name(name: &str) -> Option<&'static OpEntry> {
 /// The line of an op by its number in a program.
 #[must_use]
 pub fn by_code(code: u16) -> Option<&'static OpEntry> {
-    TABLE.iter().copied().find(|entry| entry.code == code)
+    TABLE.iter().chain(blocked::TABLE).copied().find(|entry| entry.code == code)
 }
 
 /// The table as rows of Markdown: what docs/status.md says of ops.

@@ -1,0 +1,250 @@
+//! Layout: feature maps in blocks of 16 (`npu::ops::blocked`) wherever a chain of ops can keep them
+//! so, with reorder tasks at its borders only.
+//!
+//! Nodes are walked in order; a tensor has a plain form, a blocked one, or both. A convolution of
+//! two dims makes the blocked form, from either; ops of one element, Add, Mul and the mean of maps
+//! keep it; every other reader gets the plain form. What is one pixel large needs no reorder task:
+//! its bytes are the same in both forms, when its maps fill their blocks.
+
+use bytes::Bytes;
+use npu::ops::add::Add;
+use npu::ops::blocked::{
+    BLOCK, BlockedConv, BlockedDepthwise, BlockedMean, FromBlocked, ToBlocked, Window, blocked,
+    blocks, pack_depthwise, pack_maps, pack_weights,
+};
+use npu::ops::conv::Conv;
+use npu::ops::global_average_pool::GlobalAveragePool;
+use npu::ops::mul::Mul;
+use npu::ops::reshape::Reshape;
+use npu::ops::{Broadcast, Op};
+use npu::shape::Shape;
+use npu::tensor::TensorInfo;
+
+use crate::typed::{TensorIndex, Typed, TypedNode};
+
+/// Forms of a tensor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Forms {
+    /// The blocked form.
+    blocked: Option<TensorIndex>,
+    /// The plain form is not made by a node yet.
+    only_blocked: bool,
+}
+
+/// The graph while it is walked.
+struct Layout<'a> {
+    graph: &'a mut Typed,
+    forms: Vec<Forms>,
+    nodes: Vec<TypedNode>,
+}
+
+impl Typed {
+    /// Puts feature maps into blocks.
+    pub(crate) fn block(&mut self) {
+        let nodes = std::mem::take(&mut self.nodes);
+        let forms = vec![Forms::default(); self.tensors.len()];
+        let mut layout = Layout { graph: self, forms, nodes: Vec::new() };
+        for node in nodes {
+            layout.node(node);
+        }
+        for index in 0..layout.graph.outputs.len() {
+            let output = layout.graph.outputs[index].1;
+            layout.plain(output);
+        }
+        let nodes = layout.nodes;
+        self.nodes = nodes;
+    }
+}
+
+impl Layout<'_> {
+    fn shape(&self, tensor: TensorIndex) -> Shape {
+        self.graph.tensors[tensor].info.shape
+    }
+
+    fn forms(&self, tensor: TensorIndex) -> Forms {
+        self.forms.get(tensor).copied().unwrap_or_default()
+    }
+
+    fn node(&mut self, node: TypedNode) {
+        let made = self
+            .conv(&node)
+            .or_else(|| self.one_element(&node))
+            .or_else(|| self.mean(&node))
+            .or_else(|| self.pair(&node));
+        match made {
+            Some((op, inputs)) => self.push_blocked(node, op, inputs),
+            None => {
+                node.inputs.iter().for_each(|input| self.plain(*input));
+                self.nodes.push(node);
+            }
+        }
+    }
+
+    /// Adds a node that makes the blocked form of what `node` makes.
+    fn push_blocked(&mut self, node: TypedNode, op: Box<dyn Op>, inputs: Vec<TensorIndex>) {
+        let tensor = &self.graph.tensors[node.output()];
+        let (name, info) = (format!("{} in blocks", tensor.name), tensor.info);
+        let Some(shape) = blocked(&info.shape) else { return };
+        let output = self.add(&name, TensorInfo::new(info.dtype, shape), None);
+        self.forms[node.output()] = Forms { blocked: Some(output), only_blocked: true };
+        self.nodes.push(TypedNode { name: node.name, op, inputs, outputs: vec![output] });
+    }
+
+    fn add(&mut self, name: &str, info: TensorInfo, value: Option<Bytes>) -> TensorIndex {
+        let index = self.graph.add(name, info, value);
+        self.forms.resize(index + 1, Forms::default());
+        index
+    }
+
+    /// Whether both forms have the same bytes.
+    fn same_bytes(shape: &Shape) -> bool {
+        matches!(*shape.dims(), [_, c, 1, 1] if c.is_multiple_of(BLOCK))
+    }
+
+    /// Makes the plain form, if it is not there.
+    fn plain(&mut self, tensor: TensorIndex) {
+        let forms = self.forms(tensor);
+        let (Some(from), true) = (forms.blocked, forms.only_blocked) else { return };
+        self.forms[tensor].only_blocked = false;
+        let shape = self.shape(tensor);
+        let op: Box<dyn Op> = match Self::same_bytes(&shape) {
+            true => Box::new(Reshape { shape }),
+            false => Box::new(FromBlocked { maps: shape.dims()[1] }),
+        };
+        let name = format!("{} out of blocks", self.graph.tensors[tensor].name);
+        self.nodes.push(TypedNode { name, op, inputs: vec![from], outputs: vec![tensor] });
+    }
+
+    /// The blocked form; made if it is not there.
+    fn in_blocks(&mut self, tensor: TensorIndex) -> Option<TensorIndex> {
+        if let Some(own) = self.forms(tensor).blocked {
+            return Some(own);
+        }
+        let (info, name) = (self.graph.tensors[tensor].info, &self.graph.tensors[tensor].name);
+        let name = format!("{name} in blocks");
+        let shape = blocked(&info.shape)?;
+        let op: Box<dyn Op> = match Self::same_bytes(&info.shape) {
+            true => Box::new(Reshape { shape }),
+            false => Box::new(ToBlocked),
+        };
+        let output = self.add(&name, TensorInfo::new(info.dtype, shape), None);
+        self.forms[tensor].blocked = Some(output);
+        self.nodes.push(TypedNode { name, op, inputs: vec![tensor], outputs: vec![output] });
+        Some(output)
+    }
+
+    /// A constant of floats, packed.
+    fn constant(&mut self, name: &str, dims: &[usize], values: &[f32]) -> Option<TensorIndex> {
+        let info = TensorInfo::new(npu::DataType::FLOAT, Shape::new(dims).ok()?);
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Some(self.add(name, info, Some(bytes.into())))
+    }
+
+    /// The values of a constant of floats.
+    fn floats(&self, tensor: TensorIndex) -> Option<Vec<f32>> {
+        let tensor = &self.graph.tensors[tensor];
+        if tensor.info.dtype != npu::DataType::FLOAT {
+            return None;
+        }
+        let (words, _) = tensor.value.as_ref()?.as_chunks();
+        Some(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
+    }
+
+    fn conv(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
+        let conv = *node.op.as_any().downcast_ref::<Conv>()?;
+        let (x, w) = (node.inputs[0], node.inputs[1]);
+        let &[_, maps, _, _] = self.shape(x).dims() else { return None };
+        let &[m, c, height, width] = self.shape(w).dims() else { return None };
+        let depthwise = conv.group == maps && m == maps && maps > 1;
+        // What is padded to blocks is at most as much as there is.
+        let worth = blocks(m) * BLOCK <= 2 * m && (depthwise || conv.group == 1);
+        if !worth || self.shape(node.output()).elements() == 0 || self.shape(x).elements() == 0 {
+            return None;
+        }
+        let weights = self.floats(w)?;
+        let bias = match node.inputs.get(2) {
+            Some(bias) => self.floats(*bias)?,
+            None => vec![0.0; m],
+        };
+        let last = |list: [usize; 3]| [list[1], list[2]];
+        let window = Window {
+            strides: last(conv.strides),
+            dilations: last(conv.dilations),
+            pads_begin: last(conv.pads_begin),
+            pads_end: last(conv.pads_end),
+        };
+        let activation = conv.activation;
+        let name = self.graph.tensors[w].name.clone();
+        let bias =
+            self.constant(&format!("{name} bias"), &[blocks(m), BLOCK], &pack_maps(&bias))?;
+        let dims = [m, c, height, width];
+        if depthwise {
+            let (dims, packed) = pack_depthwise(dims, &weights);
+            let inputs = vec![self.in_blocks(x)?, self.constant(&name, &dims, &packed)?, bias];
+            return Some((Box::new(BlockedDepthwise { window, activation }), inputs));
+        }
+        let (dims, packed) = pack_weights(dims, &weights);
+        let weights = self.constant(&name, &dims, &packed)?;
+        // A few maps are read as they are.
+        let in_blocks = self.forms(x).blocked.is_some() || maps >= BLOCK;
+        let x = if in_blocks { self.in_blocks(x)? } else { x };
+        Some((Box::new(BlockedConv { window, activation }), vec![x, weights, bias]))
+    }
+
+    fn one_element(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
+        node.op.activation()?;
+        let x = self.forms(*node.inputs.first()?).blocked?;
+        self.copy_of(node).map(|op| (op, vec![x]))
+    }
+
+    /// An op that is the same on both forms.
+    fn copy_of(&self, node: &TypedNode) -> Option<Box<dyn Op>> {
+        let mut writer = npu::params::ParamWriter::default();
+        node.op.encode(&mut writer);
+        node.op.entry().decode_params(&writer.into_bytes()).ok()
+    }
+
+    fn mean(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
+        node.op.as_any().downcast_ref::<GlobalAveragePool>()?;
+        let x = self.forms(node.inputs[0]).blocked?;
+        Some((Box::new(BlockedMean), vec![x]))
+    }
+
+    /// Add and Mul: of two tensors with the same maps, or of one and a scalar.
+    fn pair(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
+        let op = node.op.as_any();
+        let add = op.downcast_ref::<Add>().map(|own| own.broadcast);
+        let rule = add.or_else(|| op.downcast_ref::<Mul>().map(|own| own.broadcast))?;
+        let &[a, b] = &node.inputs[..] else { return None };
+        let result = self.shape(node.output());
+        let &[n, c, _, _] = result.dims() else { return None };
+        if !matches!(rule, Broadcast::Numpy | Broadcast::Equal) || result.elements() == 0 {
+            return None;
+        }
+        let in_blocks = [a, b].map(|own| self.forms(own).blocked);
+        if in_blocks == [None; 2] {
+            return None;
+        }
+        let maps = |own: TensorIndex| match *self.shape(own).dims() {
+            [batch, maps, _, _] => (batch, maps) == (n, c),
+            _ => false,
+        };
+        let scalar = |own: TensorIndex| self.shape(own).elements() == 1 && !maps(own);
+        if ![a, b].into_iter().all(|own| maps(own) || (scalar(own) && rule == Broadcast::Numpy)) {
+            return None;
+        }
+        let [a_scalar, b_scalar] = [a, b].map(scalar);
+        let a = if a_scalar { self.scalar(a)? } else { self.in_blocks(a)? };
+        let b = if b_scalar { self.scalar(b)? } else { self.in_blocks(b)? };
+        self.copy_of(node).map(|op| (op, vec![a, b]))
+    }
+
+    /// A tensor of one element in its plain form, for a reader with more dims.
+    fn scalar(&mut self, tensor: TensorIndex) -> Option<TensorIndex> {
+        self.plain(tensor);
+        Some(tensor)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Ops on feature maps in blocks of 16, which the compiler puts in the place of those of the model.
+//! No model can name them; a program can.
+//!
+//! A tensor `[N, C, H, W]` is in blocks as `[N, C / 16, H, W, 16]`, C / 16 rounded up: a vector of
+//! 16 maps for each pixel. Maps behind the last one hold anything; nothing reads them. Ops of one
+//! element, and Add and Mul with numpy's rule, are the same on both.
+
+mod conv;
+mod depthwise;
+mod pool;
+mod reorder;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use crate::DataType;
+use crate::isa::LANES;
+use crate::ops::{Op, OpEntry, OpError};
+use crate::params::ParamReader;
+use crate::shape::Shape;
+use crate::tensor::TensorInfo;
+
+pub use conv::{BlockedConv, pack_weights};
+pub use depthwise::{BlockedDepthwise, pack_depthwise};
+pub use pool::BlockedMean;
+pub use reorder::{FromBlocked, ToBlocked};
+pub use window::Window;
+
+/// The ops, by number.
+pub static TABLE: &[&OpEntry] =
+    &[&conv::ENTRY, &depthwise::ENTRY, &reorder::TO, &reorder::FROM, &pool::ENTRY];
+
+/// Maps of a block.
+pub const BLOCK: usize = LANES;
+
+/// Zeros for a pixel of the padding.
+static ZERO: [f32; BLOCK] = [0.0; BLOCK];
+
+/// A line of the table.
+const fn entry(
+    name: &'static str,
+    code: u16,
+    operands: usize,
+    decode: fn(&mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError>,
+) -> OpEntry {
+    OpEntry {
+        name,
+        code,
+        versions: &[1],
+        attributes: &[],
+        inputs: (operands, operands),
+        outputs: 1,
+        operands: (operands, operands),
+        types: &[(DataType::FLOAT, 1)],
+        mixed: &[],
+        refused: "",
+        import: |_| Err(OpError::shape("an op of programs, not of models")),
+        decode,
+    }
+}
+
+/// How many blocks some maps are.
+#[must_use]
+pub const fn blocks(maps: usize) -> usize {
+    maps.div_ceil(BLOCK)
+}
+
+/// The shape in blocks of `[N, C, H, W]`; `None` for others.
+#[must_use]
+pub fn blocked(shape: &Shape) -> Option<Shape> {
+    match *shape.dims() {
+        [n, c, h, w] => Shape::new(&[n, blocks(c), h, w, BLOCK]).ok(),
+        _ => None,
+    }
+}
+
+/// One value a map as one vector a block, zeros behind them.
+#[must_use]
+pub fn pack_maps(values: &[f32]) -> Vec<f32> {
+    let mut own = values.to_vec();
+    own.resize(blocks(values.len()) * BLOCK, 0.0);
+    own
+}
+
+/// Dims of maps in blocks, none of them 0.
+fn maps_of(info: &TensorInfo) -> Result<[usize; 4], OpError> {
+    match *info.shape.dims() {
+        [n, c, h, w, BLOCK] if n * c * h * w > 0 => Ok([n, c, h, w]),
+        _ => {
+            let found = info.shape;
+            Err(OpError::shape(format!("{found} has no maps in blocks; expected [N, C, H, W, 16]")))
+        }
+    }
+}
+
+/// Calls a function of some places for `$count` places: as many of the largest tile as there are,
+/// then of the next one.
+macro_rules! tiles {
+    ($count:expr, [$($tile:literal),+], |$at:ident, $P:ident| $body:expr) => {{
+        let mut $at = 0;
+        $(while $count - $at >= $tile {
+            const $P: usize = $tile;
+            $body;
+            $at += $tile;
+        })+
+    }};
+}
+use tiles;

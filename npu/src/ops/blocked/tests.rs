@@ -1,0 +1,265 @@
+//! Tests of the blocked ops: against the plain ones on every ISA, and what is refused. Maps behind
+//! the last one are NaN in what is read, so that a result shows who reads them.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::aligned::AlignedBytes;
+use crate::isa::{self, Isa};
+use crate::ops::conv::Conv;
+use crate::ops::global_average_pool::GlobalAveragePool;
+use crate::ops::testing::{Value, assert_close, float, noise};
+use crate::ops::{Activation, infer};
+use crate::params::ParamWriter;
+use crate::tensor::{Output, TensorList};
+
+/// The result of an op that went through its bytes.
+fn run(op: &dyn Op, inputs: &[&Value]) -> Value {
+    let mut writer = ParamWriter::default();
+    op.encode(&mut writer);
+    let bytes = writer.into_bytes();
+    let read = crate::ops::by_code(op.entry().code).unwrap().decode_params(&bytes).unwrap();
+    assert_eq!(format!("{read:?}"), format!("{op:?}"), "bytes keep the parameters");
+    let infos: Vec<TensorInfo> = inputs.iter().map(|value| value.info).collect();
+    let info = infer(&*read, &infos).unwrap()[0];
+    let mut bytes = AlignedBytes::zeroed(info.bytes());
+    bytes.fill(0xFF);
+    let mut scratch = AlignedBytes::zeroed(read.scratch_bytes(&infos, &info));
+    let list: Vec<(TensorInfo, &[u8])> =
+        inputs.iter().map(|value| (value.info, &value.bytes[..])).collect();
+    let (bytes_of, scratch) = (&mut bytes[..], &mut scratch[..]);
+    let mut output = Output { info: &info, bytes: bytes_of, scratch, more: &mut [] };
+    read.run(&TensorList(&list), &mut output).unwrap();
+    Value { info, bytes }
+}
+
+/// In blocks, with NaN behind the last map.
+fn in_blocks(value: &Value) -> Value {
+    let maps = value.info.shape.dims()[1];
+    let own = run(&ToBlocked, &[value]);
+    let dims = own.info.shape.dims();
+    let plane = dims[2] * dims[3];
+    let mut values = own.elements::<f32>().to_vec();
+    for (index, value) in values.iter_mut().enumerate() {
+        let block = index / BLOCK / plane % dims[1];
+        if block * BLOCK + index % BLOCK >= maps {
+            assert_eq!(value.to_bits(), 0, "zeros behind the last map");
+            *value = f32::NAN;
+        }
+    }
+    float(dims, &values)
+}
+
+fn plain(value: &Value, maps: usize) -> Value {
+    run(&FromBlocked { maps }, &[value])
+}
+
+/// A convolution to be compared with the plain one.
+#[derive(Clone, Debug)]
+struct Sample {
+    x: [usize; 4],
+    w: [usize; 4],
+    window: Window,
+    depthwise: bool,
+    activation: Activation,
+}
+
+const PLACED: Window =
+    Window { strides: [1; 2], dilations: [1; 2], pads_begin: [0; 2], pads_end: [0; 2] };
+
+impl Sample {
+    fn new(x: [usize; 4], w: [usize; 4], window: Window) -> Self {
+        Self { x, w, window, depthwise: w[1] == 1 && x[1] > 1, activation: Activation::None }
+    }
+
+    fn conv(&self) -> Conv {
+        let three = |list: [usize; 2], front| [front, list[0], list[1]];
+        Conv {
+            rank: 2,
+            strides: three(self.window.strides, 1),
+            dilations: three(self.window.dilations, 1),
+            pads_begin: three(self.window.pads_begin, 0),
+            pads_end: three(self.window.pads_end, 0),
+            group: if self.depthwise { self.x[1] } else { 1 },
+            activation: self.activation,
+        }
+    }
+
+    /// Whether the kernel fits; compared on every ISA if so.
+    fn check(&self) -> bool {
+        let x = float(&self.x, &noise(self.x.iter().product(), 1));
+        let weights = noise(self.w.iter().product(), 2);
+        let (w, bias) = (float(&self.w, &weights), noise(self.w[0], 3));
+        if infer(&self.conv(), &[x.info, w.info]).is_err() {
+            return false;
+        }
+        let bias_plain = float(&[self.w[0]], &bias);
+        let expected = isa::at_most(Isa::Portable, || run(&self.conv(), &[&x, &w, &bias_plain]));
+        let bias = float(&[blocks(self.w[0]), BLOCK], &pack_maps(&bias));
+        let (window, activation) = (self.window, self.activation);
+        for isa in Isa::ALL {
+            isa::at_most(isa, || {
+                if self.depthwise {
+                    let (dims, packed) = pack_depthwise(self.w, &weights);
+                    let w = float(&dims, &packed);
+                    let op = BlockedDepthwise { window, activation };
+                    let found = run(&op, &[&in_blocks(&x), &w, &bias]);
+                    assert_close(&plain(&found, self.w[0]), &expected, 1e-5);
+                    return;
+                }
+                let (dims, packed) = pack_weights(self.w, &weights);
+                let (w, op) = (float(&dims, &packed), BlockedConv { window, activation });
+                for x in [&x, &in_blocks(&x)] {
+                    let found = run(&op, &[x, &w, &bias]);
+                    assert_close(&plain(&found, self.w[0]), &expected, 1e-5);
+                }
+            });
+        }
+        true
+    }
+}
+
+#[test]
+fn pointwise_with_every_number_of_pixels() {
+    for width in 1..32 {
+        assert!(Sample::new([1, 5, 1, width], [19, 5, 1, 1], PLACED).check());
+    }
+    assert!(Sample::new([2, 17, 3, 5], [33, 17, 1, 1], PLACED).check());
+}
+
+#[test]
+fn one_pixel_with_every_number_of_blocks() {
+    for blocks in 1..15 {
+        assert!(Sample::new([2, 40, 1, 1], [blocks * BLOCK - 3, 40, 1, 1], PLACED).check());
+    }
+}
+
+#[test]
+fn every_width_of_a_row() {
+    let padded = Window { pads_begin: [1; 2], pads_end: [1; 2], ..PLACED };
+    for width in 1..32 {
+        for window in [padded, Window { strides: [2; 2], ..padded }] {
+            assert!(Sample::new([1, 3, 4, width], [20, 3, 3, 3], window).check());
+            assert!(Sample::new([1, 20, 4, width], [20, 1, 3, 3], window).check());
+        }
+    }
+}
+
+#[test]
+fn means_of_maps() {
+    for (maps, width) in [(1, 1), (16, 7), (33, 5)] {
+        let x = float(&[2, maps, 3, width], &noise(6 * maps * width, 4));
+        let expected = run(&GlobalAveragePool, &[&x]);
+        for isa in Isa::ALL {
+            let found = isa::at_most(isa, || run(&BlockedMean, &[&in_blocks(&x)]));
+            assert_close(&plain(&found, maps), &expected, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn there_and_back() {
+    for maps in [1, 15, 16, 17, 40] {
+        let x = float(&[2, maps, 2, 3], &noise(12 * maps, 5));
+        assert_eq!(plain(&in_blocks(&x), maps), x);
+    }
+}
+
+#[test]
+fn numbers_are_unique_and_no_model_names_them() {
+    for entry in TABLE {
+        let code = |other: &&&OpEntry| other.code == entry.code;
+        assert_eq!(TABLE.iter().chain(crate::ops::TABLE).filter(code).count(), 1);
+        assert!(crate::ops::by_name(entry.name).is_none());
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    let info = |dims: &[usize]| TensorInfo::new(DataType::FLOAT, Shape::new(dims).unwrap());
+    let refused = |op: &dyn Op, dims: &[&[usize]]| {
+        let infos: Vec<TensorInfo> = dims.iter().map(|dims| info(dims)).collect();
+        infer(op, &infos).unwrap_err().to_string()
+    };
+    let conv = BlockedConv { window: PLACED, activation: Activation::None };
+    let (x, w, bias) = (&[1, 2, 5, 5, 16][..], &[3, 1, 1, 20, 16][..], &[3, 16][..]);
+    assert!(refused(&conv, &[x, &[3, 1, 1, 40, 16], bias]).contains("expected [M / 16, KH"));
+    assert!(refused(&conv, &[x, w, &[2, 16]]).contains("expected [3, 16]"));
+    assert!(refused(&conv, &[&[1, 2, 5, 5, 8], w, bias]).contains("no maps in blocks"));
+    assert!(refused(&conv, &[x, &[3, 6, 1, 20, 16], bias]).contains("does not fit"));
+    assert!(refused(&conv, &[&[1, 20, 0, 5], w, bias]).contains("expected [M / 16, KH"));
+    let depthwise = BlockedDepthwise { window: PLACED, activation: Activation::None };
+    assert!(refused(&depthwise, &[x, &[1, 3, 3, 16], bias]).contains("expected [2, KH, KW, 16]"));
+    assert!(refused(&FromBlocked { maps: 16 }, &[x]).contains("16 maps in 2 blocks"));
+    assert!(refused(&ToBlocked, &[&[1, 0, 2, 2]]).contains("no maps"));
+    assert!(refused(&BlockedMean, &[&[1, 1, 2, 16]]).contains("no maps in blocks"));
+    let still = Window { strides: [1, 0], ..PLACED };
+    let mut writer = ParamWriter::default();
+    BlockedConv { window: still, ..conv }.encode(&mut writer);
+    assert!(conv.entry().decode_params(&writer.into_bytes()).is_err());
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    let two = |range: std::ops::Range<usize>| [range.clone(), range];
+    (two(1..4), two(1..3), two(0..4), two(0..4)).prop_map(|own| {
+        let (strides, dilations, pads_begin, pads_end) = own;
+        Window { strides, dilations, pads_begin, pads_end }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn as_the_plain_convolution_has_it(
+        x in [1usize..3, 1..40, 1..12, 1..40],
+        maps in 1usize..50,
+        kernel in [1usize..5, 1..6],
+        window in window(),
+        depthwise in any::<bool>(),
+        swish in any::<bool>(),
+    ) {
+        let [height, width] = kernel;
+        let w = if depthwise { [x[1], 1, height, width] } else { [maps, x[1], height, width] };
+        let activation = if swish { Activation::HardSwish } else { Activation::Relu };
+        Sample { activation, ..Sample::new(x, w, window) }.check();
+    }
+
+    /// A program brings parameters and shapes from a file.
+    #[test]
+    fn no_op_leaves_its_memory(
+        op in 0usize..5,
+        numbers in prop::collection::vec(prop_oneof![9 => 0u64..4, 1 => any::<u64>()], 8),
+        x in [0usize..3, 0..4, 0..9, 0..9],
+        w in [0usize..4, 0..4, 0..4, 0..40],
+    ) {
+        let entry = TABLE[op];
+        let words = [8, 8, 0, 1, 0][op];
+        let mut bytes: Vec<u8> = numbers[..words].iter().flat_map(|n| n.to_le_bytes()).collect();
+        bytes.resize(bytes.len() + if words == 8 { 12 } else { 0 }, 0);
+        let Ok(op) = entry.decode_params(&bytes) else { return Ok(()) };
+        let [n, c, height, width] = x;
+        let [m, kh, kw, k] = w;
+        let shapes: [&[usize]; 5] = [
+            &[n, c, height, width, BLOCK],
+            &[n, k, height, width],
+            &[m, kh, kw, k, BLOCK],
+            &[c, kh, kw, BLOCK],
+            &[m, BLOCK],
+        ];
+        let pick = match entry.code {
+            1001 if kh % 2 == 0 => vec![0, 2, 4],
+            1001 => vec![1, 2, 4],
+            1002 => vec![0, 3, 4],
+            1003 => vec![1],
+            _ => vec![0],
+        };
+        let of = |dims: &[usize]| float(dims, &vec![0.0; dims.iter().product()]);
+        let values: Vec<Value> = pick.into_iter().map(|index| of(shapes[index])).collect();
+        let infos: Vec<TensorInfo> = values.iter().map(|value| value.info).collect();
+        let small = |info: &TensorInfo| info.bytes() < 1 << 20;
+        if infer(&*op, &infos).is_ok_and(|infos| small(&infos[0])) {
+            run(&*op, &values.iter().collect::<Vec<_>>());
+        }
+    }
+}
