@@ -89,6 +89,23 @@ pub fn new_process_group() -> Result<()> {
     check("setpgid", unsafe { libc::setpgid(0, 0) }).map(drop)
 }
 
+/// `int kill(pid_t -leader, int sig);`: to every process of the group that `leader` leads.
+///
+/// The number stays the group's as long as the leader is not reaped, or a process of it lives.
+///
+/// # Errors
+/// `ESRCH`: no process is in the group; `EINVAL`: no number of a leader; `EPERM`: others' only.
+///
+/// # References
+/// kill(2)
+pub fn signal_group(leader: u32, signal: Signal) -> Result<()> {
+    // 0 and 1 would mean the caller's own group, and everybody.
+    let group = i32::try_from(leader).ok().filter(|&group| group > 1);
+    let group = group.ok_or(SysError::new("kill", Errno::INVAL))?;
+    // SAFETY: two numbers.
+    check("kill", unsafe { libc::kill(-group, signal.raw()) }).map(drop)
+}
+
 /// `int setrlimit(RLIMIT_CORE, {0, 0});`
 ///
 /// No core dump of this process and its descendants: a dump of a large shared mapping would take

@@ -20,6 +20,28 @@ pub fn children(pid: u32) -> Vec<u32> {
     found
 }
 
+/// `/proc/<pid>/stat`: what a process started and what those started, each with its parent, parents
+/// first. Orphans, whose parent has ended, are not among them.
+///
+/// # References
+/// proc_pid_stat(5)
+#[must_use]
+pub fn descendants(pid: u32) -> Vec<(u32, u32)> {
+    let pairs: Vec<(u32, u32)> =
+        all().filter_map(|other| Some((other, Stat::read(other)?.parent))).collect();
+    let mut found: Vec<(u32, u32)> = Vec::new();
+    let mut parents = vec![pid];
+    while let Some(parent) = parents.pop() {
+        // Numbers change hands while they are read: nobody is found twice.
+        let known = |pid| found.iter().any(|&(other, _)| other == pid);
+        let children = pairs.iter().filter(|&&(pid, of)| of == parent && !known(pid));
+        let children: Vec<(u32, u32)> = children.copied().collect();
+        parents.extend(children.iter().map(|&(pid, _)| pid));
+        found.extend(children);
+    }
+    found
+}
+
 /// `/proc/thread-self/children`: the children that the calling thread made or adopted, ascending,
 /// by their numbers in the mounted `/proc`; `None` where the kernel does not list them.
 ///
@@ -171,10 +193,11 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::clock::MonoTime;
     use crate::memfd;
-    use crate::pidfd::Event;
+    use crate::pidfd::{Event, PidFd};
     use crate::signal::Signal;
-    use crate::spawn::tests::sleeper;
+    use crate::spawn::tests::{sh, sleeper};
 
     #[test]
     fn a_child_is_listed_until_it_is_reaped() {
@@ -194,6 +217,27 @@ mod tests {
         assert!(own_children().is_none_or(|own| !own.contains(&child.pid)));
         assert_eq!((comm(child.pid), state(child.pid)), (None, None));
         assert_eq!(descriptors(child.pid), []);
+    }
+
+    #[test]
+    fn descendants_are_found_through_their_parents() {
+        let shell = sh("sh -c 'sleep 1000; true' & wait");
+        let watchdog = MonoTime::now().add_ms(60_000);
+        // The shells start one after the other; nothing but /proc tells.
+        let found = loop {
+            let found = descendants(shell.pid);
+            if found.iter().any(|&(pid, _)| comm(pid).as_deref() == Some("sleep")) {
+                break found;
+            }
+            assert!(!watchdog.is_past(MonoTime::now()), "{found:?}");
+            thread::yield_now();
+        };
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!((found[0].1, found[1].1), (shell.pid, found[0].0));
+        for pid in found.iter().map(|&(pid, _)| pid).chain([shell.pid]) {
+            PidFd::open(pid).expect("open").signal(Signal::KILL).expect("kill");
+        }
+        shell.pidfd.wait_end().expect("wait");
     }
 
     #[test]

@@ -15,7 +15,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::ptr;
 
 use crate::errno::{Errno, Result, SysError, check};
@@ -132,6 +134,25 @@ fn finish(pid: u32, report: OwnedFd) -> Result<Child> {
     };
     process::discard_child(pid);
     Err(failure)
+}
+
+/// Makes a [`Command`] start as [`Spawn`] does: with default dispositions, an empty signal mask and
+/// a death signal, which follows the *thread* that starts it. The program leads a process group of
+/// its own ([`process::signal_group`]).
+///
+/// # References
+/// setpgid(2), PR_SET_PDEATHSIG(2const)
+pub fn lead_group(command: &mut Command, death_signal: Signal) {
+    let parent = process::pid();
+    command.process_group(0);
+    // SAFETY: the closure is async-signal-safe: `tie` makes system calls only, and an error of a
+    // number allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            let tied = child::tie(death_signal, parent);
+            tied.map_err(|errno| std::io::Error::from_raw_os_error(errno.raw()))
+        });
+    }
 }
 
 fn c_string(bytes: &[u8]) -> Result<CString> {

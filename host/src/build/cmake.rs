@@ -1,11 +1,14 @@
-//! Runs cmake over a project: progress by lines, the compiler's words kept.
+//! Runs cmake over a project: progress by lines, the compiler's words kept as far as they fit.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use super::{LOG, Project, RELEASE};
+use sys::clock::MonoTime;
+
+use super::log::Log;
+use super::{LOG, Project, RELEASE, child};
 use crate::error::{DeployError, io_text};
 use crate::notice;
 
@@ -13,8 +16,6 @@ use crate::notice;
 pub(super) const BUILD: &str = "build";
 /// Variables of the environment that change what is built.
 pub(super) const FLAGS: [&str; 4] = ["CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_GENERATOR"];
-/// Lines of a failed build that an error shows.
-const SHOWN: usize = 60;
 
 /// What builds.
 #[derive(Debug)]
@@ -27,7 +28,10 @@ pub(super) struct Tools {
 
 impl Tools {
     /// Finds cmake, a compiler (`CXX`, else g++) and something that cmake can drive.
-    pub(super) fn find(project: &Project<'_>) -> Result<Tools, DeployError> {
+    pub(super) fn find(
+        project: &Project<'_>,
+        stop: Option<&AtomicBool>,
+    ) -> Result<Tools, DeployError> {
         let compiler = std::env::var("CXX").ok().filter(|name| !name.is_empty());
         let compiler = compiler.unwrap_or_else(|| "g++".to_owned());
         let named = |name: &str| program(name).ok_or_else(|| name.to_owned());
@@ -46,10 +50,14 @@ impl Tools {
         };
         let mut version = String::new();
         for tool in [&cmake, &compiler] {
-            let said = Command::new(tool).arg("--version").output();
-            let said = said.map_err(|error| project.io(tool, &error))?;
+            let mut command = Command::new(tool);
+            command.arg("--version").stdin(Stdio::null());
+            let mut said = Log::default();
+            let ran = child::run(command, stop, &mut |bytes| said.hear(bytes, |_| {}));
+            ran.map_err(|error| project.io(tool, &error))?;
+            said.end();
             version += &tool.display().to_string();
-            version += &String::from_utf8_lossy(&said.stdout);
+            version += &said.text();
         }
         Ok(Tools { cmake, compiler, version })
     }
@@ -91,75 +99,100 @@ pub(super) fn run(
     let mut make = Command::new(&tools.cmake);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     make.arg("--build").arg(&build).arg(format!("-j{workers}"));
-    let mut log = Vec::new();
-    for (mut command, what) in
-        [(configure, "cmake refuses the project"), (make, "it does not build")]
+    let said = [
+        format!("cmake -S {}", project.folder.display()),
+        format!("cmake --build {}", build.display()),
+    ];
+    let mut log = Log::default();
+    for (mut command, said, what) in
+        [(configure, &said[0], "cmake refuses the project"), (make, &said[1], "it does not build")]
     {
         command.env("ASCEND_HOME_PATH", root).stdin(Stdio::null());
-        let good = run_one(project, command, &mut log, stop)?;
+        let good = run_one(project, command, said, &mut log, stop)?;
         let written = std::fs::File::create(work.join(LOG))
-            .and_then(|mut file| file.write_all(log.join("\n").as_bytes()));
+            .and_then(|mut file| file.write_all(log.text().as_bytes()));
         written.map_err(|error| project.io(work, &error))?;
         if !good {
             return Err(project.refuse(
-                format!("{what}; it says:\n{}", shown(&log)),
+                format!("{what}; it says:\n{}", log.shown()),
                 "a project that builds with this compiler",
                 "correct the project",
             ));
         }
     }
-    Ok(shown(&log))
+    Ok(log.shown())
 }
 
 /// Runs one command to its end; whether it went well.
 fn run_one(
     project: &Project<'_>,
-    mut command: Command,
-    log: &mut Vec<String>,
+    command: Command,
+    said: &str,
+    log: &mut Log,
     stop: Option<&AtomicBool>,
 ) -> Result<bool, DeployError> {
-    let started = std::io::pipe().and_then(|(reader, writer)| {
-        command.stdout(writer.try_clone()?).stderr(writer);
-        Ok((reader, command.spawn()?))
+    let say = |text: &str| notice::say(&format!("build {}: {text}", project.node));
+    let mut quiet = Quiet::new(MonoTime::now());
+    let status = child::run(command, stop, &mut |bytes| {
+        let now = MonoTime::now();
+        log.hear(bytes, |line| {
+            if line.starts_with('[') {
+                say(line);
+                quiet.said(now);
+            }
+        });
+        if let Some(seconds) = quiet.due(now) {
+            say(&format!("still running ({seconds} s): {said}"));
+        }
     });
-    // The command holds the other ends of the pipe.
-    drop(command);
-    let (reader, mut child) = started.map_err(|error| {
+    log.end();
+    let status = status.map_err(|error| {
         let found = format!("cmake can't be run: {}", io_text(&error));
         project.refuse(found, "cmake", "run `apt-get install cmake make g++`")
     })?;
-    for line in BufReader::new(reader).split(b'\n') {
-        let Ok(line) = line else { break };
-        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if line.starts_with('[') {
-            notice::say(&format!("build {}: {line}", project.node));
-        }
-        log.push(line);
-        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            // The compilers end by themselves: nobody reads what they say.
-            let _gone = child.kill();
-            break;
-        }
-    }
-    let status = child.wait().map_err(|error| project.io(Path::new("cmake"), &error))?;
     Ok(status.success())
 }
 
-/// From the first error on, else the end.
-fn shown(log: &[String]) -> String {
-    let error = log.iter().position(|line| {
-        let line = line.to_ascii_lowercase();
-        line.contains("error:") || line.contains("cmake error") || line.contains("undefined")
-    });
-    // What stands before a first error says in which file it is.
-    let from = error.map_or(log.len().saturating_sub(SHOWN), |at| at.saturating_sub(2));
-    let lines = log.iter().skip(from).take(SHOWN);
-    lines.map(|line| format!("    {line}\n")).collect()
+/// When a command of which the user sees nothing is spoken of.
+#[derive(Debug)]
+struct Quiet {
+    begun: MonoTime,
+    /// When the user saw something.
+    last: MonoTime,
+    /// How long after that there is something to say.
+    after_ms: u64,
+}
+
+impl Quiet {
+    /// Before the first word, and at most between two.
+    const FIRST_MS: u64 = 10_000;
+    const MOST_MS: u64 = 160_000;
+
+    const fn new(now: MonoTime) -> Quiet {
+        Quiet { begun: now, last: now, after_ms: Quiet::FIRST_MS }
+    }
+
+    fn said(&mut self, now: MonoTime) {
+        self.last = now;
+        self.after_ms = Quiet::FIRST_MS;
+    }
+
+    /// Seconds since the begin, when it is time to say them.
+    fn due(&mut self, now: MonoTime) -> Option<u64> {
+        if !self.last.add_ms(self.after_ms).is_past(now) {
+            return None;
+        }
+        self.last = now;
+        self.after_ms = (self.after_ms * 2).min(Quiet::MOST_MS);
+        Some(now.since_ns(self.begun) / 1_000_000_000)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{program, shown};
+    use sys::clock::MonoTime;
+
+    use super::{Quiet, program};
 
     #[test]
     fn programs_are_found_by_name_and_by_path() {
@@ -170,11 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_is_shown_and_no_more_than_fits() {
-        let mut log: Vec<String> = (0..100).map(|line| format!("line {line}")).collect();
-        assert!(shown(&log).starts_with("    line 40\n"));
-        log[10] = "a.cpp:3:5: error: no".to_owned();
-        assert!(shown(&log).starts_with("    line 8\n    line 9\n    a.cpp:3:5: error: no\n"));
-        assert_eq!(shown(&log).lines().count(), 60);
+    fn a_silent_command_is_spoken_of_less_and_less_often() {
+        let begun = MonoTime::now();
+        let mut quiet = Quiet::new(begun);
+        let spoken = |from: u64, to: u64, quiet: &mut Quiet| -> Vec<u64> {
+            (from..to).filter_map(|second| quiet.due(begun.add_ms(second * 1_000 + 1))).collect()
+        };
+        assert_eq!(spoken(0, 700, &mut quiet), [10, 30, 70, 150, 310, 470, 630]);
+        quiet.said(begun.add_ms(700_000));
+        assert_eq!(spoken(700, 735, &mut quiet), [710, 730]);
     }
 }

@@ -7,11 +7,16 @@
 //!
 //! What was built is kept in a cache, by the content of the project, the headers and the compiler
 //! (`key`): `$DFLOW_CACHE_DIR`, else `$XDG_CACHE_HOME/dflow`, else `~/.cache/dflow`. Nothing in
-//! it is ever changed: a build ends by renaming its folder. It may be deleted at any time while no
-//! flow is being deployed.
+//! it is ever changed: a build ends by renaming its folder (`part`). It may be deleted at any time
+//! while no flow is being deployed.
+//!
+//! What builds is stopped and ended with everything that it started (`child`).
 
+mod child;
 mod cmake;
 mod key;
+mod log;
+mod part;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +26,11 @@ use crate::deploy::binaries;
 use crate::error::{DeployError, Place, Problem, io_text};
 use crate::notice;
 use crate::plan::DeployPlan;
+use part::Part;
 
 /// Folder of what a project leaves, in a folder of the cache.
 const RELEASE: &str = "release";
-/// Everything that cmake and the compiler said, beside it.
+/// What cmake and the compiler said (the end of it, if it is long), beside it.
 const LOG: &str = "build.log";
 
 /// One build.
@@ -93,8 +99,19 @@ pub fn projects(plan: &mut DeployPlan, stop: Option<&AtomicBool>) -> Result<(), 
     Ok(())
 }
 
+/// Whether this process builds.
+#[must_use]
+pub fn is_running() -> bool {
+    child::is_any()
+}
+
+/// Kills what builds in this process, at once: for a process that is about to end.
+pub fn kill() {
+    child::kill_all();
+}
+
 fn build(project: &Project<'_>, stop: Option<&AtomicBool>) -> Result<PathBuf, DeployError> {
-    let tools = cmake::Tools::find(project)?;
+    let tools = cmake::Tools::find(project, stop)?;
     let root = binaries::install_root(&project.place)?;
     let key = key::of(project, &tools, &root)?;
     let cache = cache(project)?;
@@ -105,24 +122,23 @@ fn build(project: &Project<'_>, stop: Option<&AtomicBool>) -> Result<PathBuf, De
     }
     let start = Instant::now();
     notice::say(&format!("build {}: {}", project.node, project.folder.display()));
-    // A name of its own: another process may build the same.
-    let work = kept.with_extension(format!("{}.part", std::process::id()));
-    let _none = std::fs::remove_dir_all(&work);
-    std::fs::create_dir_all(&work).map_err(|error| project.io(&work, &error))?;
-    let done = cmake::run(project, &tools, &root, &work, stop).and_then(|log| {
+    part::remove_forgotten(&cache);
+    let part = Part::create(&kept).map_err(|error| project.io(&kept, &error))?;
+    let work = &part.path;
+    let done = cmake::run(project, &tools, &root, work, stop).and_then(|log| {
         let built = work.join(RELEASE).join(project.library);
         if built.is_file() { Ok(()) } else { Err(no_library(project, &built, &log)) }
     });
     if let Err(error) = done {
-        let _gone = std::fs::remove_dir_all(&work);
+        part.remove();
         return Err(match stop {
             Some(stop) if stop.load(Ordering::Relaxed) => stopped(project),
             _ => error,
         });
     }
     let _gone = std::fs::remove_dir_all(work.join(cmake::BUILD));
-    if let Err(error) = std::fs::rename(&work, &kept) {
-        let _gone = std::fs::remove_dir_all(&work);
+    if let Err(error) = std::fs::rename(work, &kept) {
+        part.remove();
         // Another process was faster: what it left is the same.
         if !library.is_file() {
             return Err(project.io(&kept, &error));

@@ -12,7 +12,7 @@ use sys::signalfd::SignalFd;
 use sys::{process, signal};
 
 use super::{Failure, exit};
-use crate::notice;
+use crate::{build, notice};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -50,13 +50,17 @@ fn watch(signals: &SignalFd) {
         let _ = sys::poll::poll(&mut [PollFd::new(signals, Events::IN)], None);
         while let Ok(Some(_)) = signals.read() {
             if asked() {
+                // The supervisor knows of no build.
+                build::kill();
                 process::exit_immediately(i32::from(exit::INTERRUPTED));
             }
+            let builds = build::is_running();
+            let what = if builds { "ending the build" } else { "fetching what is open" };
             ask();
             // Over the progress bar, without its lock: its holder may wait for stdout's reader.
             let clear = if std::io::stderr().is_terminal() { "\r\x1b[2K" } else { "" };
-            let what = "stopping: fetching what is open; once more to end at once";
-            notice::to_stderr(&format!("{clear}{what}\n"));
+            let text = format!("{clear}stopping: {what}; once more to end at once\n");
+            notice::to_stderr(&text);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::build;
 use super::support::{Folder, command, library};
 
 /// Where the programs are; the headers and libflow_func.so are installed there.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let _programs_are_there = library();
     let beside = Path::new(env!("CARGO_BIN_EXE_dflow")).parent().unwrap().to_owned();
     std::env::var_os("DFLOW_BIN_DIR").map_or(beside, PathBuf::from)

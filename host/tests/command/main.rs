@@ -6,6 +6,7 @@
 #[path = "../../../udf-executor/tests/cpp/build.rs"]
 mod build;
 mod cpp;
+mod cpp_stop;
 mod model;
 #[path = "../common/onnx.rs"]
 mod onnx;

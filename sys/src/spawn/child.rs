@@ -100,6 +100,22 @@ fn attempt(plan: &Plan<'_>) -> (Step, Errno) {
     (Step::Exec, Errno::last())
 }
 
+/// The death signal and the signals' state of a program that something else executes.
+pub(super) fn tie(death_signal: Signal, parent_pid: u32) -> Result<(), Errno> {
+    let number = libc::c_ulong::from(death_signal.raw().unsigned_abs());
+    // SAFETY: no memory is passed.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, number) } == -1 {
+        return Err(Errno::last());
+    }
+    // SAFETY: no arguments, no failure.
+    let seen = u32::try_from(unsafe { libc::getppid() }).unwrap_or(0);
+    // A parent that died before the call sends nothing; one outside of the namespace is no number.
+    if seen != 0 && seen != parent_pid {
+        return Err(Errno::SRCH);
+    }
+    reset_signals()
+}
+
 /// Whether the parent is still the process that forked. A parent outside of the child's PID
 /// namespace has the number 0 here; then its descriptor tells.
 fn parent_lives(plan: &Plan<'_>) -> bool {

@@ -168,3 +168,39 @@ fn reports_are_read_back() {
     let execve = child::decode(&[5, 0, 0, 0, 2, 0, 0, 0]);
     assert_eq!(execve, Some(SysError::new("execve", Errno::NOENT)));
 }
+
+#[test]
+fn a_commands_group_is_signalled_as_a_whole() {
+    block(&[Signal::TERM]).expect("block");
+    let (mut reader, writer) = pipe().expect("pipe");
+    let mut command = Command::new("/bin/sh");
+    // The second sleeps in the group of the first, and has the pipe.
+    command.args(["-c", "sleep 1000 & echo up; exec sleep 1000"]).stdout(writer);
+    lead_group(&mut command, Signal::KILL);
+    let mut child = command.spawn().expect("spawn");
+    drop(command);
+    reader.read_exact(&mut [0; 3]).expect("both run");
+    process::signal_group(child.id(), Signal::TERM).expect("signal");
+    // Ends as soon as nobody holds it: TERM was not blocked there.
+    assert_eq!(reader.read_to_end(&mut Vec::new()).expect("read"), 0);
+    let end = std::os::unix::process::ExitStatusExt::signal(&child.wait().expect("wait"));
+    assert_eq!(end, Some(Signal::TERM.raw()));
+    for nobody in [0, 1, u32::MAX] {
+        let refused = process::signal_group(nobody, Signal::TERM).expect_err("no leader");
+        assert_eq!(refused.errno, Errno::INVAL);
+    }
+}
+
+#[test]
+fn a_command_ends_with_the_thread_that_started_it() {
+    let (mut reader, writer) = pipe().expect("pipe");
+    let starter = std::thread::spawn(move || {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "exec sleep 1000"]).stdout(writer);
+        lead_group(&mut command, Signal::KILL);
+        command.spawn().expect("spawn")
+    });
+    let mut child = starter.join().expect("join");
+    assert_eq!(reader.read_to_end(&mut Vec::new()).expect("read"), 0);
+    assert!(!child.wait().expect("wait").success());
+}
