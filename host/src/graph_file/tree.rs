@@ -1,5 +1,6 @@
 //! A file's values before they mean anything: the one form that YAML and JSON both become.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -82,8 +83,9 @@ impl<'de> Visitor<'de> for TreeVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
         let mut entries: Vec<(String, Tree)> = Vec::new();
+        let mut known = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
-            if entries.iter().any(|(known, _)| *known == key) {
+            if !known.insert(key.clone()) {
                 return Err(A::Error::custom(format_args!("{DUPLICATE}`{key}`")));
             }
             entries.push((key, map.next_value()?));
