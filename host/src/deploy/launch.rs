@@ -376,8 +376,10 @@ fn stopped(plan: &DeployPlan, memory: &Memory<'_>) -> DeployError {
     ))
 }
 
-/// What to do about an executor that ended before it was ready: with this log, by this signal.
-fn start_hint(log: &str, signal: Option<u32>, work: &Work) -> &'static str {
+/// What to do about an executor that ended before it was ready: with this log, in this way.
+fn start_hint(log: &str, (kind, value): (u32, u32), work: &Work) -> &'static str {
+    let signal = (kind == exit_kind::SIGNALLED).then_some(value);
+    let code = (kind == exit_kind::EXITED).then_some(value);
     let kill = u32::try_from(Signal::KILL.raw()).ok();
     if log.contains("EMFILE") || log.contains("ENFILE") {
         return "allow more open files (`ulimit -n`)";
@@ -386,6 +388,11 @@ fn start_hint(log: &str, signal: Option<u32>, work: &Work) -> &'static str {
         return "free memory, or allow more (`ulimit -v`, the limits of its control group)";
     }
     match (log.is_empty(), work) {
+        // It never exits with 0 by itself before it is ready.
+        (_, Work::Function) if code == Some(0) => {
+            "the library called `exit`: look for it in what runs when it is loaded (constructors \
+             of static objects) and in the function's Init; to refuse, return a code from Init"
+        }
         _ if signal.is_some() && signal == kill => {
             "somebody killed it, or the kernel for want of memory (`dmesg` tells); start it again"
         }
@@ -405,10 +412,11 @@ fn not_ready(
     launched: &Launched,
 ) -> DeployError {
     let status = memory.slot_status.get(executor.slot as usize);
-    let end = status.and_then(|status| {
+    let how = status.map_or((exit_kind::NONE, 0), |status| {
         let (kind, value) = (&status.exit_kind, &status.exit_value);
-        end_text(kind.load(Ordering::Relaxed), value.load(Ordering::Relaxed))
+        (kind.load(Ordering::Relaxed), value.load(Ordering::Relaxed))
     });
+    let end = end_text(how.0, how.1);
     let end = end.map_or(String::new(), |end| format!(" ({end})"));
     let files = plan.executors.iter().zip(&launched.files);
     let log = files.filter(|(e, _)| e.slot == executor.slot).map(|(_, f)| tail(&f.stderr)).next();
@@ -417,9 +425,7 @@ fn not_ready(
         "" => "nothing is in its log".to_owned(),
         log => format!("its log says:\n{log}"),
     };
-    let signal = status.filter(|s| s.exit_kind.load(Ordering::Relaxed) == exit_kind::SIGNALLED);
-    let signal = signal.map(|status| status.exit_value.load(Ordering::Relaxed));
-    let hint = start_hint(&log, signal, &executor.work);
+    let hint = start_hint(&log, how, &executor.work);
     let expected = match &executor.work {
         Work::Function => {
             format!("function `{}` of `{}` ready", executor.function, executor.library.display())
@@ -441,10 +447,15 @@ mod tests {
     #[test]
     fn a_start_that_failed_says_what_its_end_and_its_log_mean() {
         let work = Work::Function;
-        assert!(start_hint("memfd_create: EMFILE (…)", None, &work).contains("ulimit -n"));
-        assert!(start_hint("mmap: ENOMEM (…)", None, &work).contains("free memory"));
-        assert!(start_hint("hello", Some(9), &work).contains("somebody killed it"));
-        assert!(start_hint("hello", Some(11), &work).contains("correct the library"));
-        assert!(start_hint("", None, &work).contains("of this version"));
+        let (exited, signalled) = (exit_kind::EXITED, exit_kind::SIGNALLED);
+        let hint = |log, how| start_hint(log, how, &work);
+        assert!(hint("memfd_create: EMFILE (…)", (exited, 1)).contains("ulimit -n"));
+        assert!(hint("mmap: ENOMEM (…)", (exited, 1)).contains("free memory"));
+        assert!(hint("hello", (signalled, 9)).contains("somebody killed it"));
+        assert!(hint("hello", (signalled, 11)).contains("correct the library"));
+        assert!(hint("", (exited, 127)).contains("of this version"));
+        for log in ["", "hello"] {
+            assert!(hint(log, (exited, 0)).contains("the library called `exit`"));
+        }
     }
 }
