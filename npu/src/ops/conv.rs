@@ -71,15 +71,20 @@ fn three(dims: &[usize], front: usize) -> [usize; DIMS] {
     own
 }
 
+/// Numbers of a list attribute that lie between `least` and what a program may say.
+fn bounded(given: &[i64], least: usize) -> Option<Vec<usize>> {
+    let own = given.iter().map(|value| usize::try_from(*value).ok());
+    own.map(|value| value.filter(|value| (least..=ELEMENTS_MAX).contains(value))).collect()
+}
+
 /// A list attribute with one positive number a dim; ones when it is not given.
 fn positives(node: &Node<'_>, name: &str, rank: usize) -> Result<[usize; DIMS], OpError> {
     let Some(given) = node.ints(name)? else { return Ok([1; DIMS]) };
     let refuse = || {
         let found = format!("{given:?}");
-        OpError::attribute(name, found, format!("{rank} numbers, 1 or more each"))
+        OpError::attribute(name, found, format!("{rank} numbers, 1 to {ELEMENTS_MAX} each"))
     };
-    let own = given.iter().map(|value| usize::try_from(*value).ok().filter(|value| *value > 0));
-    let own: Vec<usize> = own.collect::<Option<_>>().ok_or_else(refuse)?;
+    let own = bounded(given, 1).ok_or_else(refuse)?;
     if own.len() != rank { Err(refuse()) } else { Ok(three(&own, 1)) }
 }
 
@@ -136,11 +141,10 @@ fn pad(
         "NOTSET" => {
             let Some(given) = given else { return Ok(()) };
             let refuse = || {
-                let supported = format!("{} numbers, 0 or more each", 2 * conv.rank);
+                let supported = format!("{} numbers, 0 to {ELEMENTS_MAX} each", 2 * conv.rank);
                 OpError::attribute("pads", format!("{given:?}"), supported)
             };
-            let own = given.iter().map(|value| usize::try_from(*value).ok());
-            let own: Vec<usize> = own.collect::<Option<_>>().ok_or_else(refuse)?;
+            let own = bounded(given, 0).ok_or_else(refuse)?;
             if own.len() != 2 * conv.rank {
                 return Err(refuse());
             }
@@ -160,6 +164,11 @@ fn pad(
                     .saturating_mul(conv.dilations[dim])
                     .saturating_add((places - 1).saturating_mul(conv.strides[dim]) + 1);
                 let total = reach.saturating_sub(input[dim]);
+                if total > ELEMENTS_MAX {
+                    let found = format!("{mode} pads dim {} by {total}", dim - front);
+                    let supported = format!("padding of at most {ELEMENTS_MAX}");
+                    return Err(OpError::attribute("auto_pad", found, supported));
+                }
                 let small = total / 2;
                 let upper = mode == "SAME_UPPER";
                 conv.pads_begin[dim] = if upper { small } else { total - small };
