@@ -163,6 +163,40 @@ fn what_does_not_fit_is_refused_with_its_place() {
 }
 
 #[test]
+fn what_models_need_beside_the_partitions_is_in_the_budget() {
+    let model = Model::new("private", &onnx::model("HardSwish", &["p"], Some(2)));
+    let flow = || {
+        let node = model.node().input("p", "a").instances(2);
+        let mut graph = FlowGraph::new("m")
+            .input("a", GraphInput::new(DType::Float32, [2, 3]))
+            .node("act", node)
+            .output("out", "act.0");
+        graph.no_cache = true;
+        graph.check().unwrap()
+    };
+    let plan = flow().plan(&Limits::default()).unwrap();
+    let Work::Model(own) = &plan.executors[0].work else { panic!("no model") };
+    assert!(own.program_bytes > 0);
+    assert_eq!(plan.private_bytes(), 2 * (own.program_bytes + own.arena_bytes));
+    let text = plan.to_string();
+    assert!(text.contains("private to slot 2, act@1: ") && text.contains("program and weights"));
+    let enough = plan.bytes() + plan.private_bytes();
+    let limits = |machine| Limits { machine: Some(machine), ..Limits::default() };
+    assert!(flow().plan(&limits(enough)).is_ok());
+    let error = flow().plan(&limits(enough - 1)).unwrap_err().to_string();
+    for word in [
+        "impossible budget",
+        "node `act@",
+        "dflow-models-private",
+        "program and weights",
+        "(the machine's memory)",
+        "`inputs_tensor_desc`",
+    ] {
+        assert!(error.contains(word), "{word:?} is not in:\n{error}");
+    }
+}
+
+#[test]
 fn a_neighbour_that_does_not_fit_is_named_with_both_ends() {
     let model = Model::new("edge", &onnx::model("Add", &["p", "q"], Some(4)));
     let node = model.node().input("p", "a").input("q", "b");

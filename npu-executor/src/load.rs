@@ -72,7 +72,7 @@ pub(crate) fn refuse_unsupported(request: &LoadModelRequest) -> Result<(), Failu
 /// # Errors
 /// [`Code::EXEC_MODEL_QUEUE_ID_INVALID`] when the number of queues is not that of the model's
 /// inputs or outputs, [`Code::TOO_LARGE`] when an output fits no block of the partition,
-/// [`Code::PARAM_INVALID`]; what opening a queue ends with.
+/// [`Code::MEMORY_ALLOCATION`], [`Code::PARAM_INVALID`]; what opening a queue ends with.
 pub(crate) fn fill(
     node: &mut Node<Orders>,
     request: &LoadModelRequest,
@@ -94,10 +94,18 @@ pub(crate) fn fill(
     let mut targets = targets.into_boxed_slice();
     for (port, target) in targets.iter_mut().enumerate() {
         if node.writer.ports.get(port).is_none_or(std::ops::Range::is_empty) {
-            target.unread = AlignedBytes::zeroed(target.bytes);
+            target.unread = memory("an output that nobody reads", target.bytes)?;
         }
     }
-    Ok(Parts { sources, targets, arena: AlignedBytes::zeroed(model.arena_bytes()) })
+    Ok(Parts { sources, targets, arena: memory("working memory", model.arena_bytes())? })
+}
+
+/// Memory for what a model says it needs.
+fn memory(what: &str, bytes: usize) -> Result<AlignedBytes, Failure> {
+    AlignedBytes::try_zeroed(bytes).map_err(|_| {
+        let text = format!("{bytes} bytes of {what}: the system does not give so much (ENOMEM)");
+        Failure::new(Code::MEMORY_ALLOCATION, text)
+    })
 }
 
 fn wrong_count(what: &str, found: usize, of: &str, has: usize) -> Failure {
@@ -151,7 +159,8 @@ fn sources(
         let tensor = usize::try_from(offset).ok().filter(|tensor| *tensor < BOUND_MAX);
         let tensor = tensor
             .ok_or_else(|| invalid(format!("input {index}: fusion offset {offset} is no index")))?;
-        let copy = AlignedBytes::zeroed(if tensor == 0 { 0 } else { info.bytes() });
+        let bytes = if tensor == 0 { 0 } else { info.bytes() };
+        let copy = memory("a fused input's copy", bytes)?;
         sources.push(Source { port, tensor, copy });
     }
     Ok((unique, sources.into()))

@@ -97,7 +97,8 @@ fn bytes(mut file: File, meta: &Metadata, path: &Path) -> Result<Bytes, Failure>
         let text = format!("{len} bytes; expected a file of at most {COPY_MAX}, or a sealed one");
         return Err(bad(path, text));
     }
-    let mut copy = AlignedBytes::zeroed(usize::try_from(len).unwrap_or(0));
+    let copy = AlignedBytes::try_zeroed(usize::try_from(len).unwrap_or(0));
+    let mut copy = copy.map_err(|error| bad(path, format_args!("{len} bytes: {error}")))?;
     file.read_exact(&mut copy).map_err(|error| bad(path, error))?;
     Ok(Bytes::Copy(copy))
 }

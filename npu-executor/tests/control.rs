@@ -175,6 +175,8 @@ fn loads_that_do_not_fit_are_refused_with_their_code() {
     let links = device.link(3, 2, 2);
     let good = device.model(&models::sum(2));
     let large = device.model(&models::sum(4096));
+    // More than any address space has.
+    let huge = device.model(&models::sum_within(2, 1 << 60));
     let mut damaged = models::sum(2).to_vec();
     let middle = damaged.len() / 2;
     damaged[middle] ^= 4;
@@ -189,7 +191,7 @@ fn loads_that_do_not_fit_are_refused_with_their_code() {
         queues.output_queues_attrs.truncate(outputs);
     };
     let align = InputAlignAttrs { align_max_cache_num: 4, ..Default::default() };
-    let cases: [(Change<'_>, Code, &str); 19] = [
+    let cases: [(Change<'_>, Code, &str); 20] = [
         (&|r| queues(r, 1, 2), Code::EXEC_MODEL_QUEUE_ID_INVALID, "1 input queues"),
         (&|r| queues(r, 2, 1), Code::EXEC_MODEL_QUEUE_ID_INVALID, "1 output queues"),
         (&|r| queues(r, 2, 0), Code::EXEC_MODEL_QUEUE_ID_INVALID, "0 output queues"),
@@ -204,6 +206,7 @@ fn loads_that_do_not_fit_are_refused_with_their_code() {
         (&|r| r.model_path = "/nothing".to_owned(), Code::PARAM_INVALID, "No such file"),
         (&|r| r.model_path = "/proc".to_owned(), Code::PARAM_INVALID, "expected a file"),
         (&|r| r.model_path.clone_from(&large), Code::TOO_LARGE, "give model1 larger blocks"),
+        (&|r| r.model_path.clone_from(&huge), Code::MEMORY_ALLOCATION, "bytes of working memory"),
         (&|r| r.model_path.clone_from(&damaged), Code::PARAM_INVALID, "damaged (checksum)"),
         (&|r| r.model_path.clone_from(&cut), Code::PARAM_INVALID, "program: "),
         (&|r| r.model_path.clone_from(&garbage), Code::PARAM_INVALID, "program: "),

@@ -1,5 +1,6 @@
 //! Bytes at an address that is a multiple of 64: what programs, weights and arenas need.
 
+use std::collections::TryReserveError;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -32,6 +33,17 @@ impl AlignedBytes {
     #[must_use]
     pub fn zeroed(size: usize) -> Self {
         Self { blocks: vec![Block([0; ALIGNMENT]); size.div_ceil(ALIGNMENT)], size }
+    }
+
+    /// `size` zero bytes, where memory for as many as a file says may be refused.
+    ///
+    /// # Errors
+    /// The system does not give so much.
+    pub fn try_zeroed(size: usize) -> Result<Self, TryReserveError> {
+        let (mut blocks, count) = (Vec::new(), size.div_ceil(ALIGNMENT));
+        blocks.try_reserve_exact(count)?;
+        blocks.resize(count, Block([0; ALIGNMENT]));
+        Ok(Self { blocks, size })
     }
 
     /// A copy of `bytes`.
@@ -79,7 +91,10 @@ mod tests {
             let bytes = AlignedBytes::zeroed(size);
             assert_eq!(bytes.len(), size);
             assert!(is_aligned(&bytes) && bytes.iter().all(|byte| *byte == 0));
+            assert_eq!(AlignedBytes::try_zeroed(size).unwrap()[..], bytes[..]);
         }
+        // More than an address space has.
+        assert!(AlignedBytes::try_zeroed(1 << 62).is_err());
         assert_eq!(AlignedBytes::copy_of(b"abc").as_ref(), b"abc");
         assert!(!is_aligned(&AlignedBytes::zeroed(64)[1..]));
         assert_eq!((align_up(0), align_up(1), align_up(64)), (0, 64, 64));

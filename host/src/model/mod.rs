@@ -25,25 +25,34 @@ use crate::plan::{DeployPlan, Work};
 
 /// A compiled model: the bytes of an OM, checked.
 #[derive(Clone)]
-pub struct Program(Arc<AlignedBytes>);
+pub struct Program {
+    bytes: Arc<AlignedBytes>,
+    arena_bytes: u64,
+}
 
 impl Program {
     /// The bytes of the file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
+    }
+
+    /// Bytes of working memory that a run needs.
+    #[must_use]
+    pub fn arena_bytes(&self) -> u64 {
+        self.arena_bytes
     }
 }
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Program({} bytes)", self.0.len())
+        write!(f, "Program({} bytes)", self.bytes.len())
     }
 }
 
 impl PartialEq for Program {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.bytes() == other.bytes()
+        Arc::ptr_eq(&self.bytes, &other.bytes) || self.bytes() == other.bytes()
     }
 }
 
@@ -172,7 +181,8 @@ fn check(bytes: AlignedBytes) -> Result<Loadable, String> {
     };
     let (inputs, outputs) = (ports(&report.inputs)?, ports(&report.outputs)?);
     drop(om);
-    Ok(Loadable { program: Program(Arc::new(bytes)), report, inputs, outputs })
+    let program = Program { bytes: Arc::new(bytes), arena_bytes: report.arena_bytes };
+    Ok(Loadable { program, report, inputs, outputs })
 }
 
 /// Names and dims as the compiler takes them.

@@ -3,11 +3,12 @@
 use crate::check::{CheckedFlow, Source, Target, instance_label};
 use crate::error::{PlanError, Problem};
 use crate::graph::QueuePolicy;
+use crate::model::Program;
 
 use super::limits::MAX_EXECUTORS;
 use super::{
     DeployPlan, DestinationPlan, ExecutorPlan, HostPlan, InputPlan, Limits, ModelPlan, OutputPlan,
-    QueueId, QueueKind, QueuePlan, SlotId, Work, budget, devices,
+    QueueId, QueueKind, QueuePlan, SlotId, Work, budget, devices, private,
 };
 
 /// Depth of the request and response queues (spec/executor-deployer.md §1.8).
@@ -60,6 +61,7 @@ impl CheckedFlow {
         add_message_queues(&mut plan);
         budget::fill(&self, &mut plan)?;
         budget::check(&self, &plan, limits)?;
+        private::check(&self, &plan, limits)?;
         Ok(plan)
     }
 }
@@ -232,6 +234,8 @@ fn work(flow: &CheckedFlow, node: usize) -> Work {
             path,
             inputs_tensor_desc: item.inputs_tensor_desc.clone(),
             device: item.device,
+            arena_bytes: flow.program(node).map_or(0, Program::arena_bytes),
+            program_bytes: flow.program(node).map_or(0, |one| one.bytes().len() as u64),
             program: flow.program(node).cloned(),
         }),
     }

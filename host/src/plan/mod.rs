@@ -10,6 +10,7 @@ mod budget;
 mod build;
 mod devices;
 mod limits;
+mod private;
 mod reach;
 mod text;
 mod work;

@@ -61,7 +61,11 @@ impl fmt::Display for DeployPlan {
         for partition in &self.partitions {
             partition.fmt(f)?;
         }
-        writeln!(f, "total  {}", bytes_text(self.bytes()))
+        for executor in self.executors.iter().filter(|one| !one.private().is_empty()) {
+            let (slot, label) = (executor.slot, &executor.label);
+            writeln!(f, "  private to slot {slot}, {label}: {}", executor.private_text())?;
+        }
+        writeln!(f, "total  {}", bytes_text(self.bytes().saturating_add(self.private_bytes())))
     }
 }
 

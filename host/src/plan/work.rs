@@ -48,6 +48,12 @@ pub struct ModelPlan {
     pub inputs_tensor_desc: Vec<TensorDesc>,
     /// Number of the device.
     pub device: u32,
+    /// Bytes of working memory: intermediate results of a run, in the device's process.
+    #[serde(default)]
+    pub arena_bytes: u64,
+    /// Bytes of the program with its weights, which the device's process maps.
+    #[serde(default)]
+    pub program_bytes: u64,
     /// The program; a plan that was stored has none, and the deployer makes it again.
     #[serde(skip)]
     pub program: Option<Program>,

@@ -41,6 +41,11 @@ pub(crate) fn plus(values: &[f32]) -> AlignedBytes {
 
 /// Two inputs of `count` values; two outputs: their sum, and twice the first.
 pub(crate) fn sum(count: usize) -> AlignedBytes {
+    sum_within(count, 0)
+}
+
+/// The same with so much working memory.
+pub(crate) fn sum_within(count: usize, arena_bytes: usize) -> AlignedBytes {
     let mut writer = Writer::new();
     let shape = info(&[count]);
     let a = writer.tensor("a", &shape, Place::Input(0));
@@ -53,7 +58,7 @@ pub(crate) fn sum(count: usize) -> AlignedBytes {
     writer.output(z);
     writer.task("sum", &*addition(), &[a, b], &[y], (0, 0));
     writer.task("twice", &*addition(), &[a, a], &[z], (0, 0));
-    writer.finish(0).unwrap()
+    writer.finish(arena_bytes).unwrap()
 }
 
 /// One input `[1, 1, 1]`, one output `[1, 1, 1]` that equals it: the mean of many copies, to which
