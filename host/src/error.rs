@@ -195,8 +195,8 @@ stage_error! {
         Slots => "too many executors",
         /// One partition is larger than a partition may be.
         Partition => "impossible budget of a partition",
-        /// All partitions together are larger than allowed, or they and the models' working memory and
-        /// programs than the machine's memory.
+        /// All partitions together are larger than allowed, or they and the models' working memory
+        /// and programs than the machine's memory.
         Total => "impossible budget",
         /// One message is larger than a block may be.
         Message => "message too large",

@@ -239,7 +239,10 @@ fn attributes_that_are_refused() {
             refused(|case| case.ints("strides", &[1, 1 << 62])),
             "`strides`: [1, 4611686018427387904]; supported: 2 numbers, 1 to 1099511627776 each",
         ),
-        (refused(|case| case.ints("dilations", &[(1 << 40) + 1, 1])), "`dilations`: [1099511627777"),
+        (
+            refused(|case| case.ints("dilations", &[(1 << 40) + 1, 1])),
+            "`dilations`: [1099511627777",
+        ),
         (refused(|case| case.ints("pads", &[1, 1, 1, i64::MAX])), "0 to 1099511627776 each"),
         (
             refused(|case| case.text("auto_pad", "SAME_UPPER").ints("dilations", &[1, 1 << 40])),
