@@ -4,7 +4,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::ops::{AttributeSpec, Broadcast, Imported, Node, Op, OpEntry, OpError, before, types};
+use crate::DataType;
+use crate::ops::{AttributeSpec, Broadcast, Imported, Node, Op, OpEntry, OpError, before};
 use crate::params::ParamWriter;
 use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, with_element};
 
@@ -12,16 +13,10 @@ use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, with_element};
 const ATTRIBUTES: &[AttributeSpec] =
     &[before("broadcast", 7), before("axis", 7), before("consumed_inputs", 6)];
 
-/// Types of the definitions.
-const TYPES: types::Types = &types::numbers(6, 14, 13);
-
 /// What such an op is.
 pub trait Pair: fmt::Debug + Send + Sync + 'static {
     /// The line of the table.
     const ENTRY: &'static OpEntry;
-
-    /// The second operand broadcasts to the first, not the other way round.
-    const ONE_WAY: bool = false;
 
     /// What becomes of two elements.
     fn of<T: Element>(a: T, b: T) -> T;
@@ -52,7 +47,7 @@ impl<P: Pair> Pairwise<P> {
             inputs: (2, 2),
             outputs: 1,
             operands: (2, 2),
-            types: TYPES,
+            types: &[(DataType::FLOAT, 1), (DataType::INT32, 6), (DataType::INT64, 6)],
             mixed: &[],
             refused: "",
             import: Self::import,
@@ -75,16 +70,11 @@ impl<P: Pair> Op for Pairwise<P> {
     }
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
-        let result = self.broadcast.infer(inputs)?;
-        if P::ONE_WAY && result.shape != inputs[0].shape {
-            let (a, b) = (inputs[0].shape, inputs[1].shape);
-            return Err(OpError::shape(format!("{b} does not broadcast to {a}")));
-        }
-        Ok(result)
+        self.broadcast.infer(inputs)
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        with_element!(output.info.dtype, T => self.broadcast.run::<T, T, T>(inputs, output, P::of))
+        with_element!(output.info.dtype, T => self.broadcast.run::<T>(inputs, output, P::of))
     }
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
