@@ -159,7 +159,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "setup",
         about: "Debian packages, test images, models and the oracle that later stages need",
-        budget_s: 70,
+        budget_s: 60,
         steps: &[
             inner(setup::run),
             inner(assets::fetch),
@@ -190,7 +190,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "clippy",
         about: "no warning in any target of the workspace",
-        budget_s: 80,
+        budget_s: 60,
         steps: &[
             cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).compiles()
         ],
@@ -198,7 +198,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "build",
         about: "release executors under their size ceilings, libflow_func.so beside them",
-        budget_s: 120,
+        budget_s: 150,
         steps: &[
             cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
             cargo(&["build", "--profile", "udf", "-p", "faultfuncs", "-p", "testfuncs"]).compiles(),
