@@ -58,9 +58,19 @@ pub struct Typed {
 /// # Errors
 /// Dims that are not known, and nodes that are not supported: [`CompileError`].
 pub fn type_graph(imported: Imported, options: &Options) -> Result<Typed, CompileError> {
+    type_within(imported, options, fold::Budget::default())
+}
+
+/// The same with so much folding.
+fn type_within(
+    imported: Imported,
+    options: &Options,
+    budget: fold::Budget,
+) -> Result<Typed, CompileError> {
     let shapes = bind_inputs(&imported.inputs, options)?;
     known_ops(&imported)?;
-    let mut graph = Graph { imported: &imported, typed: Typed::empty(), names: BTreeMap::new() };
+    let (typed, names) = (Typed::empty(), BTreeMap::new());
+    let mut graph = Graph { imported: &imported, typed, names, budget };
     for (input, info) in imported.inputs.iter().zip(shapes) {
         let index = graph
             .define(&input.name, info, None)
@@ -218,6 +228,8 @@ struct Graph<'a> {
     imported: &'a Imported,
     typed: Typed,
     names: BTreeMap<String, TensorIndex>,
+    /// What may still be folded.
+    budget: fold::Budget,
 }
 
 impl Graph<'_> {
@@ -299,7 +311,8 @@ impl Graph<'_> {
             let found = infos.len();
             return Err(refuse(format!("{found} outputs; at most {OUTPUTS_MAX} are supported")));
         }
-        let values = fold::fold(&*imported.op, &self.typed.tensors, &operands, &infos)
+        let (tensors, budget) = (&mut self.typed.tensors, &mut self.budget);
+        let values = fold::fold(&*imported.op, tensors, &operands, &infos, budget)
             .map_err(|fault| refuse(fault.to_string()))?;
         let folded = values.is_some();
         let mut values = values.unwrap_or_default().into_iter();

@@ -1,7 +1,11 @@
 //! Tests of typing: dims of inputs, shapes that follow from shapes, refusals that name the place.
 
+use bytes::Bytes;
 use npu::ops::AttributeValue;
 
+use super::type_within;
+use crate::Options;
+use crate::fold::Budget;
 use crate::testing::{D, Draft, FLOAT, INT64, run};
 
 /// x + x under any dims.
@@ -178,4 +182,47 @@ fn an_input_with_a_default_is_a_constant() {
     let compiled = draft.compile(&[]).unwrap();
     assert_eq!(compiled.report.inputs.len(), 1);
     assert_eq!(run(&compiled, &[&[1.0, 1.0]]), [vec![2.0, 2.0], vec![3.0, 4.0]]);
+}
+
+/// What is left of 14 nodes that each double a constant of four floats, the first row of the last,
+/// and a sum; and how many bytes of constants there are.
+fn left_of_doubling(budget: Budget) -> (Vec<&'static str>, usize) {
+    let mut draft = Draft::new(15).floats("c0", &[1, 4], &[1.0; 4]);
+    for index in 0..14 {
+        let (from, to) = (format!("c{index}"), format!("c{}", index + 1));
+        let axis = [("axis", AttributeValue::Int(0))];
+        draft = draft.node_with("Concat", &[&from, &from], &to, &axis);
+    }
+    let draft = draft
+        .input("x", FLOAT, &[D::N(1), D::N(4)])
+        .int64s("start", &[1], &[0])
+        .int64s("end", &[1], &[1])
+        .node("Slice", &["c14", "start", "end"], "first")
+        .node("Add", &["x", "first"], "y")
+        .output("y", FLOAT, None);
+    let imported = crate::import(draft.bytes()).unwrap();
+    let graph = type_within(imported, &Options::default(), budget).unwrap();
+    let ops = graph.nodes.iter().map(|node| node.op.entry().name).collect();
+    (ops, graph.tensors.iter().flat_map(|tensor| &tensor.value).map(Bytes::len).sum())
+}
+
+#[test]
+fn folding_ends_where_the_program_would_grow_too_large() {
+    assert_eq!(left_of_doubling(Budget::default()).0, ["Add"]);
+    // 16 << k bytes each; those up to 4096 always, then 8, 16 and 32 KiB of the 64.
+    let (ops, bytes) = left_of_doubling(Budget { bytes: 64 << 10, flops: 1 });
+    assert_eq!(ops, ["Concat", "Concat", "Concat", "Slice", "Add"]);
+    assert!(bytes < (64 << 10) + 2 * 4096 + 64, "{bytes}");
+    // A product costs operations, too.
+    let product = Draft::new(15)
+        .floats("a", &[1, 3], &[1.0; 3])
+        .floats("b", &[3, 1], &[1.0; 3])
+        .node("MatMul", &["a", "b"], "y")
+        .output("y", FLOAT, None);
+    let left = |flops| {
+        let imported = crate::import(product.bytes()).unwrap();
+        let budget = Budget { flops, ..Budget::default() };
+        type_within(imported, &Options::default(), budget).unwrap().nodes.len()
+    };
+    assert_eq!((left(6), left(5)), (0, 1));
 }
