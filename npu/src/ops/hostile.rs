@@ -1,5 +1,6 @@
 //! Every op with parameters and shapes that nobody would write: refused, or it runs inside its
-//! memory. A program brings both from a file.
+//! memory. A program brings both from a file. And every op of a model with attributes that nobody
+//! would write: what is imported is what a program can hold.
 //!
 //! What is tried are the examples of the ops with some words of their parameters changed, and some
 //! dims and types of their operands.
@@ -158,6 +159,12 @@ fn filled((info, number): (&TensorInfo, &u64)) -> AlignedBytes {
     bytes
 }
 
+/// Small numbers mostly, and those around what a program may say.
+fn attribute_number() -> impl Strategy<Value = i64> {
+    let edges = [1 << 31, 1 << 40, (1 << 40) + 1, 1 << 62, i64::MAX, i64::MIN, -1 << 40];
+    prop_oneof![6 => 0i64..4, 2 => -2i64..9, 2 => prop::sample::select(edges.to_vec())]
+}
+
 fn cases() -> u32 {
     if std::env::var_os("DFLOW_FUZZ_FULL").is_some() { 1_000_000 } else { 10_000 }
 }
@@ -170,6 +177,10 @@ fn every_op_is_reached() {
     }
 }
 
+thread_local! {
+    static EXAMPLES: Vec<Example> = examples::all();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
@@ -178,11 +189,21 @@ proptest! {
         example in any::<usize>(),
         changes in prop::collection::vec(change(), 1..5),
     ) {
-        thread_local! {
-            static EXAMPLES: Vec<Example> = examples::all();
-        }
         let mut own = EXAMPLES.with(|all| Hostile::of(&all[example % all.len()]));
         changes.iter().for_each(|change| own.apply(change));
         own.run();
+    }
+
+    /// `import` itself compares what an op writes with what it reads.
+    #[test]
+    fn what_is_imported_a_program_can_hold(
+        example in any::<usize>(),
+        changes in prop::collection::vec((any::<usize>(), any::<usize>(), attribute_number()), 1..4),
+    ) {
+        let mut case = EXAMPLES.with(|all| all[example % all.len()].case.clone());
+        for (attribute, place, to) in changes {
+            case.change(attribute, place, to);
+        }
+        let _ = case.import().is_ok();
     }
 }

@@ -73,6 +73,7 @@ pub(crate) fn params(op: &dyn Op) -> Vec<u8> {
 }
 
 /// A node of one op.
+#[derive(Clone)]
 pub(crate) struct Case {
     entry: &'static OpEntry,
     opset: u32,
@@ -93,6 +94,20 @@ impl Case {
     pub(crate) fn attribute(mut self, name: &str, value: AttributeValue) -> Self {
         self.attributes.push((name.to_owned(), value));
         self
+    }
+
+    /// Another number in one of the attributes, if the case has any with numbers.
+    pub(crate) fn change(&mut self, attribute: usize, place: usize, to: i64) {
+        let Some(attribute) = attribute.checked_rem(self.attributes.len()) else { return };
+        match &mut self.attributes[attribute].1 {
+            AttributeValue::Int(own) => *own = to,
+            AttributeValue::Ints(own) => {
+                if let Some(place) = place.checked_rem(own.len()) {
+                    own[place] = to;
+                }
+            }
+            _ => {}
+        }
     }
 
     pub(crate) fn int(self, name: &str, value: i64) -> Self {
