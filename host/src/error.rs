@@ -161,6 +161,8 @@ stage_error! {
         Unconnected => "not connected",
         /// The library is not there or not a file.
         Library => "missing library",
+        /// The folder of a C++ project is not there or has no CMakeLists.txt.
+        Project => "missing project",
         /// The model of a node can't be read, is not supported, or does not fit the node.
         Model => "model",
         /// A queue depth below 2 or too large.

@@ -189,7 +189,7 @@ fn what_models_need_beside_the_partitions_is_in_the_budget() {
         "node `act@",
         "dflow-models-private",
         "program and weights",
-        "(the machine's memory)",
+        "(the memory of this machine or control group)",
         "`inputs_tensor_desc`",
     ] {
         assert!(error.contains(word), "{word:?} is not in:\n{error}");

@@ -391,7 +391,7 @@ const CONNECTIONS: &[Case] = &[
     (
         "library: Cargo.toml",
         "library: libx.so\n    project: src",
-        &["missing library", "`decode`", "`project`", "src/CMakeLists.txt"],
+        &["missing project", "`decode`", "`project`", "src/CMakeLists.txt"],
     ),
     (
         "library: Cargo.toml",
@@ -571,7 +571,10 @@ fn budgets() {
     refused("inputs: {data: file}", &ports, &words);
     let small = Limits { machine: Some(100_000), ..Limits::default() };
     let error = graph.plan(&small).unwrap_err().to_string();
-    assert!(error.contains("at most 97.66 KiB (the machine's memory)"), "{error}");
+    assert!(
+        error.contains("at most 97.66 KiB (the memory of this machine or control group)"),
+        "{error}"
+    );
     let mut graph = GOOD.replace("function: decode", "function: decode\n    instances: 32");
     graph = graph
         .replace("left: decode.image, ", "")

@@ -1,5 +1,7 @@
 //! `cargo xtask demo`: sets up, builds, and hands over to a demo of `examples`.
 
+use std::path::Path;
+
 use crate::context::Context;
 use crate::{assets, cpp, models, oracle, process, setup};
 
@@ -47,27 +49,34 @@ pub(crate) fn make_oracle(context: &Context) -> Result<(), String> {
 /// cache, which they find in `DFLOW_PAGES_DIR`, as they find executors and libraries in
 /// `DFLOW_BIN_DIR`, `DFLOW_UDF_DIR`.
 pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
+    let (pages, orientation, args) = chosen(args)?;
     build_executors(context)?;
-    match args.split_first() {
-        Some((first, rest)) if first == "orientation" => orientation(context, rest),
-        Some((first, rest)) if first == "pages" => pages(context, rest),
-        Some(_) => pages(context, args),
-        None => pages(context, &[]).and_then(|()| orientation(context, &[])),
+    if orientation {
+        make_orientation(context)?;
+        make_oracle(context)?;
+    } else {
+        let lines = setup::run(context)?.into_iter().chain(assets::fetch(context)?);
+        lines.for_each(|line| eprintln!("{line}"));
+        build_examples(context)?;
     }
+    if pages {
+        show(context, "pages-demo", args)?;
+    }
+    if orientation { show(context, "orientation-demo", args) } else { Ok(()) }
 }
 
-fn pages(context: &Context, args: &[String]) -> Result<(), String> {
-    for line in setup::run(context)?.into_iter().chain(assets::fetch(context)?) {
-        eprintln!("{line}");
+/// Whether pages and whether page orientation are asked for, and the arguments of the one.
+fn chosen(args: &[String]) -> Result<(bool, bool, &[String]), String> {
+    let Some((first, rest)) = args.split_first() else { return Ok((true, true, args)) };
+    match first.as_str() {
+        "orientation" => Ok((false, true, rest)),
+        "pages" => Ok((true, false, rest)),
+        other if other.starts_with('-') || Path::new(other).exists() => Ok((true, false, args)),
+        other => Err(format!(
+            "demo `{other}`: found no such demo, file or directory; expected `pages`, `orientation`, \
+             or what `demo pages` takes: directories of images and options"
+        )),
     }
-    build_examples(context)?;
-    show(context, "pages-demo", args)
-}
-
-fn orientation(context: &Context, args: &[String]) -> Result<(), String> {
-    make_orientation(context)?;
-    make_oracle(context)?;
-    show(context, "orientation-demo", args)
 }
 
 fn show(context: &Context, program: &str, args: &[String]) -> Result<(), String> {
@@ -78,4 +87,26 @@ fn show(context: &Context, program: &str, args: &[String]) -> Result<(), String>
         command.current_dir(here);
     }
     process::run_plain(&mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_demo_is_refused_before_anything_is_built() {
+        let words =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(chosen(&[]), Ok((true, true, &[][..])));
+        let given = words(&["pages", "--chaos"]);
+        assert_eq!(chosen(&given), Ok((true, false, &given[1..])));
+        let given = words(&["orientation"]);
+        assert_eq!(chosen(&given), Ok((false, true, &[][..])));
+        for own in ["--chaos", "src"] {
+            let given = words(&[own]);
+            assert_eq!(chosen(&given), Ok((true, false, &given[..])));
+        }
+        let refused = chosen(&words(&["pges"])).unwrap_err();
+        assert!(refused.contains("`pges`") && refused.contains("`orientation`"), "{refused}");
+    }
 }

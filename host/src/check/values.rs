@@ -360,7 +360,7 @@ fn check_project(graph: &FlowGraph, node: &str, project: &Path, errors: &mut Vec
     if lists.is_file() {
         return;
     }
-    errors.push(CheckError::Library(Problem::new(
+    errors.push(CheckError::Project(Problem::new(
         graph.place().node(node).port("`project`"),
         format!("no {}", lists.display()),
         "the folder of a C++ project",

@@ -45,7 +45,9 @@ impl Source {
         let name = self.name();
         let failed = |error: std::io::Error| format!("can't read {name}: {}", io_text(&error));
         let too_large = |found: String| {
-            format!("{name}: found {found} bytes, expected at most {max} (max_bytes)")
+            format!(
+                "{name}: found {found} bytes, expected at most {max}, the `max_bytes` of the input"
+            )
         };
         let mut bytes = Vec::new();
         let count = match self {

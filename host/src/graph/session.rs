@@ -12,7 +12,7 @@ pub struct SessionSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u32>,
     /// What all partitions together may take, `size[:limit],…` in bytes (`memory_config`).
-    /// Default: the machine's memory, at most 256 GiB.
+    /// Default: the memory of this machine or control group, at most 256 GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
 }

@@ -218,7 +218,7 @@ pub(super) fn check(
     check_group(flow, plan)?;
     let mut limit = (limits.total, "the limit of a memory group");
     if let Some(machine) = limits.machine.filter(|machine| *machine < limit.0) {
-        limit = (machine, "the machine's memory");
+        limit = (machine, "the memory of this machine or control group");
     }
     if let Some(config) = memory(flow)? {
         check_blocks(flow, plan, &config)?;

@@ -68,7 +68,10 @@ pub(super) fn check(
     Err(PlanError::Total(Problem::new(
         flow.graph().place().node(&largest.label).port("`model`"),
         found,
-        format!("at most {} (the machine's memory) in all", bytes_text(machine)),
+        format!(
+            "at most {} (the memory of this machine or control group) in all",
+            bytes_text(machine)
+        ),
         "bind the model's inputs to smaller shapes (`inputs_tensor_desc`) or lower `instances`; \
          `dflow inspect` shows which tasks need it",
     )))

@@ -203,7 +203,7 @@ fn check_tensor(input: &OutputPlan, tensor: &Tensor) -> Result<(), FeedReason> {
         return wrong(
             "bytes",
             bytes.to_string(),
-            format!("at most {} (max_bytes)", input.max_bytes),
+            format!("at most {}, the `max_bytes` of the input", input.max_bytes),
         );
     }
     Ok(())
