@@ -73,7 +73,7 @@ fn chosen(args: &[String]) -> Result<(bool, bool, &[String]), String> {
         "pages" => Ok((true, false, rest)),
         other if other.starts_with('-') || Path::new(other).exists() => Ok((true, false, args)),
         other => Err(format!(
-            "demo `{other}`: found no such demo, file or directory; expected `pages`, `orientation`, \
+            "demo `{other}`: no such demo, file or directory; expected `pages`, `orientation`, \
              or what `demo pages` takes: directories of images and options"
         )),
     }

@@ -34,7 +34,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The default limits and the smaller one of this machine's memory (`/proc/meminfo`) and of what
+    /// The default limits and the smaller one of this machine's memory (`/proc/meminfo`) and what
     /// the control groups of this process allow, version 1 and 2 (`/proc/self/cgroup`).
     #[must_use]
     pub fn of_machine() -> Self {

@@ -165,6 +165,10 @@ fn attribute_number() -> impl Strategy<Value = i64> {
     prop_oneof![6 => 0i64..4, 2 => -2i64..9, 2 => prop::sample::select(edges.to_vec())]
 }
 
+fn attribute_change() -> impl Strategy<Value = (usize, usize, i64)> {
+    (any::<usize>(), any::<usize>(), attribute_number())
+}
+
 fn cases() -> u32 {
     if std::env::var_os("DFLOW_FUZZ_FULL").is_some() { 1_000_000 } else { 10_000 }
 }
@@ -198,7 +202,7 @@ proptest! {
     #[test]
     fn what_is_imported_a_program_can_hold(
         example in any::<usize>(),
-        changes in prop::collection::vec((any::<usize>(), any::<usize>(), attribute_number()), 1..4),
+        changes in prop::collection::vec(attribute_change(), 1..4),
     ) {
         let mut case = EXAMPLES.with(|all| all[example % all.len()].case.clone());
         for (attribute, place, to) in changes {
