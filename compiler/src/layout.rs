@@ -192,8 +192,8 @@ impl Layout<'_> {
     }
 
     fn one_element(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
-        node.op.activation()?;
-        let x = self.forms(*node.inputs.first()?).blocked?;
+        let &[x] = &node.inputs[..] else { return None };
+        let x = self.forms(x).blocked.filter(|_| node.op.is_elementwise())?;
         self.copy_of(node).map(|op| (op, vec![x]))
     }
 

@@ -37,7 +37,7 @@ pub use plan::{Planned, plan};
 pub use typed::{Typed, type_graph};
 
 /// Counts up whenever the same model becomes another program: part of the name of a kept one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What a model is compiled for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -65,14 +65,14 @@ fn a_chain_is_reordered_at_its_end_only() {
         .weights("pw", &[20, 20, 1, 1])
         .conv(&["h", "pw"], "p", 1, 0)
         .node("Add", &["p", "r"], "sum")
-        .node("Relu", &["sum"], "y")
+        .node("Sigmoid", &["sum"], "y")
         .output("y", FLOAT, None);
     let tasks = [
         "BlockedConv+Relu",
         "BlockedDepthwise+HardSwish",
         "BlockedConv",
         "Add",
-        "Relu",
+        "Sigmoid",
         "FromBlocked",
     ];
     draft.check(&tasks, &x());

@@ -87,6 +87,12 @@ pub trait Op: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// True when each element of the only output is a function of the element of the only operand
+    /// at the same place, so that the order of elements does not matter.
+    fn is_elementwise(&self) -> bool {
+        self.activation().is_some()
+    }
+
     /// True when the output has the bytes of input 0, so that no copy is needed.
     fn is_view(&self) -> bool {
         false

@@ -102,6 +102,10 @@ impl<F: Function> Op for Unary<F> {
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
         output.shape.elements() as u64
     }
+
+    fn is_elementwise(&self) -> bool {
+        true
+    }
 }
 
 /// A function of one number of any type.
@@ -162,6 +166,10 @@ impl<F: Arithmetic> Op for AnyUnary<F> {
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
         output.shape.elements() as u64
+    }
+
+    fn is_elementwise(&self) -> bool {
+        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! A convolution without groups whose result is in blocks; its input is in blocks or is not.
 #![allow(clippy::needless_range_loop, reason = "a tile is walked by place, block and depth")]
 
-use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, tiles};
+use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, sixes, tiles};
 use crate::isa::{self, Routine, Simd};
 use crate::ops::{Activation, Op, OpEntry, OpError};
 use crate::params::ParamWriter;
@@ -150,7 +150,7 @@ impl Routine for Blocks<'_> {
         for image in 0..self.sizes.batch {
             if S::REGISTERS >= 32 {
                 if single {
-                    tiles!(blocks, [8, 4, 1], |block, B| self.single::<S, B>(simd, image, block));
+                    tiles!(blocks, [8, 1], |block, B| self.single::<S, B>(simd, image, block));
                 } else {
                     tiles!(blocks, [2, 1], |block, B| self.wide::<S, B>(simd, image, block));
                 }
@@ -177,7 +177,7 @@ impl Blocks<'_> {
     fn wide<S: Simd, const B: usize>(&mut self, simd: S, image: usize, block: usize) {
         let [rows, columns] = self.sizes.output;
         for row in 0..rows {
-            tiles!(columns, [14, 7, 4, 2, 1], |column, P| {
+            tiles!(columns, [12, 4, 1], |column, P| {
                 self.tile::<S, P, B>(simd, Place { image, block, row, column })
             });
         }
@@ -187,7 +187,7 @@ impl Blocks<'_> {
     fn narrow<S: Simd, const B: usize>(&mut self, simd: S, image: usize, block: usize) {
         let [rows, columns] = self.sizes.output;
         for row in 0..rows {
-            tiles!(columns, [6, 3, 1], |column, P| {
+            sixes!(columns, |column, P| {
                 self.tile::<S, P, B>(simd, Place { image, block, row, column })
             });
         }
@@ -223,14 +223,13 @@ impl Blocks<'_> {
             if y >= height {
                 continue;
             }
-            for tap_x in 0..taps_x {
-                let at = (tap_y * taps_x + tap_x) * self.sizes.in_maps;
-                let tap = weights.map(|own| &own[at..][..self.sizes.in_maps]);
-                if self.in_blocks {
-                    self.read_blocks(simd, place, y, tap_x, &tap, &mut sums);
-                } else {
-                    self.read_maps(simd, place, y, tap_x, &tap, &mut sums);
-                }
+            let line = tap_y * taps_x * self.sizes.in_maps;
+            let line = weights.map(|own| &own[line..][..taps_x * self.sizes.in_maps]);
+            match (self.in_blocks, self.window.strides[1]) {
+                (true, _) => self.read_blocks(simd, place, y, &line, &mut sums),
+                (_, 1) => self.read_maps::<S, P, B, 1>(simd, place, y, &line, &mut sums),
+                (_, 2) => self.read_maps::<S, P, B, 2>(simd, place, y, &line, &mut sums),
+                _ => self.read_maps::<S, P, B, 0>(simd, place, y, &line, &mut sums),
             }
         }
         let [rows, columns] = self.sizes.output;
@@ -243,83 +242,86 @@ impl Blocks<'_> {
         }
     }
 
-    /// One element of the kernel, all maps of an input in blocks.
+    /// A row of the kernel, all maps of an input in blocks.
     #[inline(always)]
     fn read_blocks<S: Simd, const P: usize, const B: usize>(
         &self,
         simd: S,
         place: Place,
         y: usize,
-        tap_x: usize,
-        tap: &[&[[f32; BLOCK]]; B],
+        line: &[&[[f32; BLOCK]]; B],
         sums: &mut [[S::V; B]; P],
     ) {
         let [height, width] = self.sizes.input;
         let (pixels, _) = self.x.as_chunks::<BLOCK>();
         let in_blocks = blocks(self.sizes.in_maps);
-        for block in 0..in_blocks {
-            let row = ((place.image * in_blocks + block) * height + y) * width;
-            let row = &pixels[row..][..width];
-            let mut own = [&ZERO; P];
-            for p in 0..P {
-                own[p] = row.get(self.window.meets(1, place.column + p, tap_x)).unwrap_or(&ZERO);
-            }
-            let first = block * BLOCK;
-            let count = (self.sizes.in_maps - first).min(BLOCK);
-            let tap = tap.map(|own| &own[first..][..count]);
-            for k in 0..count {
-                let mut vectors = [simd.splat(0.0); B];
-                for b in 0..B {
-                    vectors[b] = simd.load(&tap[b][k]);
-                }
+        for tap_x in 0..self.sizes.kernel[1] {
+            for block in 0..in_blocks {
+                let row = ((place.image * in_blocks + block) * height + y) * width;
+                let row = &pixels[row..][..width];
+                let mut own = [&ZERO; P];
                 for p in 0..P {
-                    let x = simd.splat(own[p][k]);
+                    let x = self.window.meets(1, place.column + p, tap_x);
+                    own[p] = row.get(x).unwrap_or(&ZERO);
+                }
+                let first = block * BLOCK;
+                let count = (self.sizes.in_maps - first).min(BLOCK);
+                let first = tap_x * self.sizes.in_maps + first;
+                let tap = line.map(|own| &own[first..][..count]);
+                for k in 0..count {
+                    let mut vectors = [simd.splat(0.0); B];
                     for b in 0..B {
-                        sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
+                        vectors[b] = simd.load(&tap[b][k]);
+                    }
+                    for p in 0..P {
+                        let x = simd.splat(own[p][k]);
+                        for b in 0..B {
+                            sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
+                        }
                     }
                 }
             }
         }
     }
 
-    /// One element of the kernel, all maps of an input that is not in blocks.
+    /// A row of the kernel, all maps of an input that is not in blocks. `T` is the stride along a
+    /// row, or 0.
     #[inline(always)]
-    fn read_maps<S: Simd, const P: usize, const B: usize>(
+    fn read_maps<S: Simd, const P: usize, const B: usize, const T: usize>(
         &self,
         simd: S,
         place: Place,
         y: usize,
-        tap_x: usize,
-        tap: &[&[[f32; BLOCK]]; B],
+        line: &[&[[f32; BLOCK]]; B],
         sums: &mut [[S::V; B]; P],
     ) {
         let [height, width] = self.sizes.input;
-        let stride = self.window.strides[1];
-        let first = self.window.meets(1, place.column, tap_x);
-        let last = self.window.meets(1, place.column + P - 1, tap_x);
-        for map in 0..self.sizes.in_maps {
-            let row = ((place.image * self.sizes.in_maps + map) * height + y) * width;
+        let maps = self.sizes.in_maps;
+        for map in 0..maps {
+            let row = ((place.image * maps + map) * height + y) * width;
             let row = &self.x[row..][..width];
-            let mut own = [0f32; P];
-            if first <= last && last < width {
-                let row = &row[first..=last];
-                for p in 0..P {
-                    own[p] = row[p * stride];
-                }
-            } else {
-                for p in 0..P {
-                    let x = self.window.meets(1, place.column + p, tap_x);
-                    own[p] = row.get(x).copied().unwrap_or(0.0);
-                }
-            }
-            let mut vectors = [simd.splat(0.0); B];
-            for b in 0..B {
-                vectors[b] = simd.load(&tap[b][map]);
-            }
-            for p in 0..P {
-                let x = simd.splat(own[p]);
+            for tap_x in 0..self.sizes.kernel[1] {
+                let mut vectors = [simd.splat(0.0); B];
                 for b in 0..B {
-                    sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
+                    vectors[b] = simd.load(&line[b][tap_x * maps + map]);
+                }
+                let first = self.window.meets(1, place.column, tap_x);
+                let inside = row.get(first..).and_then(|from| from.get(..(P - 1) * T + 1));
+                if let (1.., Some(inside)) = (T, inside) {
+                    for p in 0..P {
+                        let x = simd.splat(inside[p * T]);
+                        for b in 0..B {
+                            sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
+                        }
+                    }
+                } else {
+                    for p in 0..P {
+                        let x = row.get(self.window.meets(1, place.column + p, tap_x));
+                        let x = simd.splat(x.copied().unwrap_or(0.0));
+                        for b in 0..B {
+                            sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
+                        }
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! A convolution of each map on its own, in blocks.
 #![allow(clippy::needless_range_loop, reason = "a tile is walked by place")]
 
-use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, tiles};
+use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, sixes, tiles};
 use crate::isa::{self, Routine, Simd};
 use crate::ops::{Activation, Op, OpEntry, OpError};
 use crate::params::ParamWriter;
@@ -127,11 +127,9 @@ impl Plane<'_> {
         let [rows, columns] = self.places;
         for row in 0..rows {
             if S::REGISTERS >= 32 {
-                tiles!(columns, [14, 7, 4, 2, 1], |column, P| {
-                    self.tile::<S, P, T>(simd, row, column)
-                });
+                tiles!(columns, [8, 2, 1], |column, P| { self.tile::<S, P, T>(simd, row, column) });
             } else if S::REGISTERS >= 8 {
-                tiles!(columns, [6, 3, 1], |column, P| self.tile::<S, P, T>(simd, row, column));
+                sixes!(columns, |column, P| self.tile::<S, P, T>(simd, row, column));
             } else {
                 tiles!(columns, [2, 1], |column, P| self.tile::<S, P, T>(simd, row, column));
             }

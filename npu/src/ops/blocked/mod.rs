@@ -105,4 +105,42 @@ macro_rules! tiles {
         })+
     }};
 }
-use tiles;
+
+/// As `tiles`, six at a time, for eight registers. A tile of fewer than four leaves the machine
+/// waiting for its own sums, so that one six and a small rest are dealt out anew.
+macro_rules! sixes {
+    ($count:expr, |$at:ident, $P:ident| $body:expr) => {{
+        let count = $count;
+        let mut $at = 0;
+        while matches!(count - $at, 6 | 10..) {
+            const $P: usize = 6;
+            $body;
+            $at += 6;
+        }
+        if matches!(count - $at, 5 | 9) {
+            const $P: usize = 5;
+            $body;
+            $at += 5;
+        }
+        while count - $at >= 4 {
+            const $P: usize = 4;
+            $body;
+            $at += 4;
+        }
+        if count - $at == 3 {
+            const $P: usize = 3;
+            $body;
+            $at += 3;
+        }
+        if count - $at == 2 {
+            const $P: usize = 2;
+            $body;
+            $at += 2;
+        }
+        if count - $at == 1 {
+            const $P: usize = 1;
+            $body;
+        }
+    }};
+}
+use {sixes, tiles};
