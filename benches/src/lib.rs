@@ -14,6 +14,7 @@ pub mod args;
 pub mod blocks;
 pub mod cores;
 pub mod flow;
+pub mod kernels;
 pub mod limits;
 pub mod machine;
 pub mod ours;

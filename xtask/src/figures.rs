@@ -6,7 +6,7 @@ use std::io::Write;
 
 use crate::context::Context;
 use crate::process::{self, Line};
-use crate::{cpp, demo};
+use crate::{cpp, demo, models};
 
 /// A figure: a program, what must be built before it, what its object must at least contain.
 struct Figure {
@@ -29,6 +29,8 @@ enum Build {
     Rivals,
     /// What functions in C++ are built with.
     Cpp,
+    /// Models that packages have.
+    Models,
     /// The page-orientation flow of the examples, with its model and pages.
     Orientation,
     /// The Python packages that the flow's answers are compared with.
@@ -111,6 +113,13 @@ const FIGURES: &[Figure] = &[
         ],
     },
     Figure {
+        name: "kernels",
+        package: "benches",
+        program: "figure-kernels",
+        needs: &[Build::Models, Build::Oracle],
+        keys: &["models", "two_thread_speedup_det", "load_vs_ort", "counter_counts"],
+    },
+    Figure {
         name: "orientation",
         package: "orientation-demo",
         program: "orientation-demo",
@@ -186,6 +195,7 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
             Build::Rivals => {
                 process::run_plain(&mut context.cargo("benches/rivals", &["build", "--release"]))?;
             }
+            Build::Models => models::fetch(context)?.iter().for_each(|line| eprintln!("{line}")),
             Build::Orientation => demo::make_orientation(context)?,
             Build::Oracle => demo::make_oracle(context)?,
         }

