@@ -1,7 +1,7 @@
 //! Which instructions a kernel is compiled for: the same source once for every machine, once for
 //! AVX2 with FMA and once for AVX-512, chosen when it runs.
 //!
-//! A kernel is written with vectors of 16 floats ([`Simd`]), so what it reads and writes lies the
+//! A kernel is written with vectors of 16 floats (`Simd`), so what it reads and writes lies the
 //! same way in memory for all of them; only registers and tile sizes differ. Results differ by
 //! rounding: the wide forms fuse a multiply and an add (docs/adr/0011).
 #![allow(unsafe_code, reason = "a function compiled for an ISA is called after it was found")]

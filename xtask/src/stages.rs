@@ -198,7 +198,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "build",
         about: "release executors under their size ceilings, libflow_func.so beside them",
-        budget_s: 150,
+        budget_s: 180,
         steps: &[
             cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
             cargo(&["build", "--profile", "udf", "-p", "faultfuncs", "-p", "testfuncs"]).compiles(),
@@ -247,7 +247,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "examples",
         about: "the examples, a workspace of their own: no warning, libraries unwind, tests",
-        budget_s: 150,
+        budget_s: 170,
         steps: &[
             cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
                 .folder("examples")
@@ -271,7 +271,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "flows",
         about: "whole flows of real processes: integration, and hostile peers fuzzed",
-        budget_s: 80,
+        budget_s: 60,
         steps: &[
             nextest(&["-p", "tests", "--test", "it", "--test", "fuzz", "--no-run"]).compiles(),
             nextest(&["-p", "tests", "--test", "it", "--test", "fuzz"]),
@@ -309,7 +309,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "bench",
         about: "every benchmark runs once",
-        budget_s: 50,
+        budget_s: 40,
         steps: &[
             // Unoptimised: what counts here is that each runs; times come from `cargo xtask bench`.
             cargo(&["test", "-p", "benches", "--benches"]).compiles(),
@@ -318,7 +318,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "sanitizers",
         about: "the core's tests under AddressSanitizer; ThreadSanitizer where std can be built",
-        budget_s: 80,
+        budget_s: 60,
         steps: &[
             nightly_test(&["-p", "executor-core", "--target", SANITIZED, "--no-run"])
                 .variant("asan", ASAN)
