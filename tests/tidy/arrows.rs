@@ -10,6 +10,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("executor-rt", &["executor-core", "sys"]),
     ("npu", &["executor-core"]),
+    ("npu-device", &["npu"]),
     ("compiler", &["npu"]),
     ("flow-func", &["executor-core"]),
     ("udf-executor", &["executor-rt", "flow-func"]),

@@ -10,6 +10,7 @@ pub(crate) const PRODUCT: &[&str] = &[
     "sys",
     "executor-rt",
     "npu",
+    "npu-device",
     "compiler",
     "flow-func",
     "udf-executor",

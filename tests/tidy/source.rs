@@ -23,6 +23,7 @@ const UNSAFE_FILES: &[&str] = &[
     "npu/src/isa.rs",
     "npu/src/isa/x86.rs",
     "npu/tests/no_alloc.rs",
+    "npu-device/tests/no_alloc.rs",
     "udf-executor/src/call.rs",
     "udf-executor/src/api.rs",
     "udf-executor/src/view.rs",

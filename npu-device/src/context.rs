@@ -1,0 +1,179 @@
+//! Contexts: every stream, model and label belongs to one, and is used with others of it only.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::codes::{FEATURE_NOT_SUPPORT, PARAM_INVALID, Result, refuse};
+use crate::device::{Device, Inner};
+use crate::event::{Event, EventFlags};
+use crate::kernel::{Function, Kernel};
+use crate::label::{Label, LabelList};
+use crate::lock::lock;
+use crate::memory::Memory;
+use crate::model::{Graph, Model};
+use crate::notify::Notify;
+use crate::stream::{Core, Stream, StreamFlags};
+
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
+/// A context of a device.
+#[derive(Clone, Debug)]
+pub struct Context {
+    inner: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    id: u32,
+    device: Device,
+    default: Arc<Core>,
+    /// What tells the device of models; no task of a user stands in it.
+    control: Arc<Core>,
+    streams: Mutex<Vec<Arc<Core>>>,
+    models: Mutex<Vec<Arc<Graph>>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let device = self.device.inner();
+        for core in lock(&self.streams).iter().chain([&self.default, &self.control]) {
+            device.sched.interrupt(core);
+            device.streams.remove(core.sq);
+        }
+        for graph in lock(&self.models).iter() {
+            device.models.remove(graph.id());
+        }
+    }
+}
+
+impl Context {
+    /// A context with its default stream.
+    ///
+    /// # Errors
+    /// 207008 when the device has no two streams left.
+    pub fn new(device: &Device) -> Result<Self> {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let inner = device.inner();
+        let default = inner.new_stream(StreamFlags::default(), id, None)?;
+        let control = inner.new_stream(StreamFlags::default(), id, None).inspect_err(|_| {
+            inner.streams.remove(default.sq);
+        })?;
+        control.set_level(0);
+        let (device, streams, models) = (device.clone(), Mutex::default(), Mutex::default());
+        Ok(Self { inner: Arc::new(Shared { id, device, default, control, streams, models }) })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.inner.id
+    }
+
+    pub(crate) fn device(&self) -> &Inner {
+        self.inner.device.inner()
+    }
+
+    /// The stream of [`Model::execute`], and of whoever needs none of its own.
+    #[must_use]
+    pub fn default_stream(&self) -> Stream {
+        Stream { core: self.inner.default.clone(), context: self.clone() }
+    }
+
+    pub(crate) fn control(&self) -> Stream {
+        Stream { core: self.inner.control.clone(), context: self.clone() }
+    }
+
+    pub(crate) fn is_default(&self, core: &Arc<Core>) -> bool {
+        Arc::ptr_eq(core, &self.inner.default)
+    }
+
+    /// A stream.
+    ///
+    /// # Errors
+    /// 107000 for unknown flags, 207000 for those that are known and not offered, 207008 when the
+    /// device has none left.
+    pub fn stream(&self, flags: StreamFlags) -> Result<Stream> {
+        const KNOWN: u32 = 0x3F;
+        if flags.0 & !KNOWN != 0 {
+            return refuse(PARAM_INVALID, format!("stream flags {:#x} are not known", flags.0));
+        }
+        if flags.0 & !(StreamFlags::PERSISTENT | StreamFlags::HINTS) != 0 {
+            let what = "streams of the device's CPU and of the device only are not offered";
+            return refuse(FEATURE_NOT_SUPPORT, what);
+        }
+        let core = self.device().new_stream(flags, self.id(), None)?;
+        lock(&self.inner.streams).push(core.clone());
+        Ok(Stream { core, context: self.clone() })
+    }
+
+    pub(crate) fn forget_stream(&self, core: &Arc<Core>) {
+        lock(&self.inner.streams).retain(|other| !Arc::ptr_eq(other, core));
+        self.device().streams.remove(core.sq);
+    }
+
+    /// A notify.
+    ///
+    /// # Errors
+    /// 207009 when the device has none left.
+    pub fn notify(&self) -> Result<Notify> {
+        Notify::create(self)
+    }
+
+    /// An event.
+    ///
+    /// # Errors
+    /// 107000 for unknown flags, 207005 when the device has none left.
+    pub fn event(&self, flags: EventFlags) -> Result<Event> {
+        Event::create(self, flags)
+    }
+
+    /// A label, of a model or (without one) of the device.
+    ///
+    /// # Errors
+    /// 507000 when none is left or the model has ended; 107004 for a model of another context.
+    pub fn label(&self, model: Option<&Model>) -> Result<Label> {
+        Label::create(self, model)
+    }
+
+    /// The labels of a switch, before any of them is set.
+    ///
+    /// # Errors
+    /// 107000 without labels; 507000 when one is in a list already.
+    pub fn label_list(&self, labels: &[Label]) -> Result<LabelList> {
+        LabelList::create(self, labels)
+    }
+
+    /// Memory of the device, zeroed.
+    ///
+    /// # Errors
+    /// 107000 for a size of 0 or above 4 GiB; 207001 when there is no more.
+    pub fn allocate(&self, bytes: usize) -> Result<Memory> {
+        Memory::allocate(self, bytes)
+    }
+
+    /// Registers a function that streams can run.
+    ///
+    /// # Errors
+    /// 207005 when the device has no place left.
+    pub fn register(&self, name: &str, kernel: Arc<dyn Kernel>) -> Result<Function> {
+        Function::register(self, name, kernel)
+    }
+
+    /// Begins a model.
+    ///
+    /// # Errors
+    /// 207010 when the device has none left.
+    pub fn build_begin(&self) -> Result<Model> {
+        let model = Model::build_begin(self)?;
+        lock(&self.inner.models).push(model.graph.clone());
+        Ok(model)
+    }
+
+    pub(crate) fn forget_model(&self, graph: &Arc<Graph>) {
+        lock(&self.inner.models).retain(|other| !Arc::ptr_eq(other, graph));
+    }
+
+    /// Models that have not been destroyed.
+    #[must_use]
+    pub fn model_count(&self) -> usize {
+        lock(&self.inner.models).len()
+    }
+}

@@ -1,0 +1,180 @@
+//! Events: marks in a stream that others wait for.
+//!
+//! Recording counts up: the n-th record marks n when it runs, and a wait names the mark that was
+//! the last one when the wait was submitted. Later records do not change what it waits for. A model
+//! that runs again takes the marks of its own records back first ([`Marks::rewind`]).
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::codes::{EVENT_SYNC_TIMEOUT, Error, PARAM_INVALID, RESOURCE_ALLOC_FAIL, Result, refuse};
+use crate::context::Context;
+use crate::lock::lock;
+use crate::sched::Sched;
+use crate::stream::Core;
+
+/// Events a device has: their number has 16 bits.
+pub(crate) const EVENTS_MAX: u32 = 1 << 16;
+
+/// What an event is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventFlags(pub u32);
+
+impl EventFlags {
+    /// It can be reset by a task.
+    pub const SYNC: u32 = 0x1;
+    /// It keeps the time of its last mark.
+    pub const TIME_LINE: u32 = 0x8;
+    const KNOWN: u32 = Self::SYNC | Self::TIME_LINE;
+
+    pub(crate) fn has(self, flag: u32) -> bool {
+        self.0 & flag != 0
+    }
+}
+
+/// What tasks know of an event.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    pub(crate) id: u32,
+    pub(crate) flags: EventFlags,
+    state: Mutex<State>,
+    marked: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    submitted: u64,
+    done: u64,
+    at: Option<Instant>,
+    waiters: VecDeque<Arc<Core>>,
+    tasks: usize,
+}
+
+impl Marks {
+    /// The number of the next record.
+    pub(crate) fn next_mark(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.submitted += 1;
+        state.submitted
+    }
+
+    /// The last record's number, 0 without one; makes room for a wait of each of the streams.
+    pub(crate) fn expect_wait(&self, streams: usize) -> u64 {
+        let mut state = lock(&self.state);
+        state.tasks = (state.tasks + 1).min(streams);
+        let more = state.tasks.saturating_sub(state.waiters.len());
+        state.waiters.reserve(more);
+        state.submitted
+    }
+
+    pub(crate) fn mark(&self, sched: &Sched, mark: u64) {
+        let mut state = lock(&self.state);
+        state.done = state.done.max(mark);
+        if self.flags.has(EventFlags::TIME_LINE) {
+            state.at = Some(Instant::now());
+        }
+        while let Some(stream) = state.waiters.pop_front() {
+            sched.wake(&stream);
+        }
+        drop(state);
+        self.marked.notify_all();
+    }
+
+    pub(crate) fn passed_or_wait(&self, stream: &Arc<Core>, mark: u64) -> bool {
+        let mut state = lock(&self.state);
+        state.waiters.retain(|other| !Arc::ptr_eq(other, stream));
+        let passed = state.done >= mark;
+        if !passed {
+            state.waiters.push_back(stream.clone());
+        }
+        passed
+    }
+
+    pub(crate) fn give_up(&self, stream: &Arc<Core>) {
+        lock(&self.state).waiters.retain(|other| !Arc::ptr_eq(other, stream));
+    }
+
+    /// As if `mark` and later ones had not run.
+    pub(crate) fn rewind(&self, mark: u64) {
+        let mut state = lock(&self.state);
+        state.done = state.done.min(mark.saturating_sub(1));
+    }
+}
+
+/// An event of a device. It is there until [`Event::destroy`].
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub(crate) marks: Arc<Marks>,
+    pub(crate) context: Context,
+}
+
+impl Event {
+    pub(crate) fn create(context: &Context, flags: EventFlags) -> Result<Self> {
+        if flags.0 & !EventFlags::KNOWN != 0 {
+            return refuse(PARAM_INVALID, format!("event flags {:#x} are not known", flags.0));
+        }
+        let make = |id| Marks { id, flags, state: Mutex::default(), marked: Condvar::new() };
+        let marks = context.device().events.insert(make).ok_or_else(|| {
+            Error::new(RESOURCE_ALLOC_FAIL, format!("all {EVENTS_MAX} events are used"))
+        })?;
+        Ok(Self { marks, context: context.clone() })
+    }
+
+    /// Its number on the device.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.marks.id
+    }
+
+    /// Whether the last record has run; true without one.
+    ///
+    /// # Errors
+    /// A capture forbids it.
+    pub fn query(&self) -> Result<bool> {
+        let state = lock(&self.marks.state);
+        Ok(state.done >= state.submitted)
+    }
+
+    /// Waits on the host until the last record has run; `None` is forever.
+    ///
+    /// # Errors
+    /// 507047 after the timeout.
+    pub fn synchronize(&self, timeout: Option<Duration>) -> Result<()> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut state = lock(&self.marks.state);
+        let wanted = state.submitted;
+        while state.done < wanted {
+            state = match deadline {
+                None => self.marks.marked.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(at) => {
+                    let left = at.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        let what = format!("event {} has no mark {wanted} yet", self.marks.id);
+                        return refuse(EVENT_SYNC_TIMEOUT, what);
+                    }
+                    let woken = self.marks.marked.wait_timeout(state, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Time from this event's last mark to that of `later`.
+    ///
+    /// # Errors
+    /// One keeps no time or has no mark.
+    pub fn elapsed(&self, later: &Self) -> Result<Duration> {
+        let at = |event: &Self| lock(&event.marks.state).at;
+        match (at(self), at(later)) {
+            (Some(begin), Some(end)) => Ok(end.saturating_duration_since(begin)),
+            _ => refuse(PARAM_INVALID, "both events need the flag TIME_LINE and a mark"),
+        }
+    }
+
+    /// Ends it; a task that still names it fails.
+    pub fn destroy(self) {
+        self.context.device().events.remove(self.marks.id);
+    }
+}

@@ -1,0 +1,217 @@
+//! Memory of the device, which is memory of this process. Tasks name it by a device address, which
+//! is looked up when they run; what is gone by then is a fault of the task.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use npu::aligned::AlignedBytes;
+
+use crate::codes::{Error, MEMORY_ALLOCATION, PARAM_INVALID, Result, refuse};
+use crate::context::Context;
+use crate::device::Inner;
+
+/// Pieces of memory a device has.
+pub(crate) const MEMORIES_MAX: u32 = 1 << 16;
+
+/// First byte of every device address: `0xD0`, then 24 bits of number, then 32 bits of offset.
+const TAG: u64 = 0xD0;
+
+/// Bytes of one piece, at most.
+pub(crate) const BYTES_MAX: usize = 1 << 32;
+
+/// What tasks know of a piece of memory.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) id: u32,
+    size: usize,
+    bytes: RwLock<AlignedBytes>,
+}
+
+impl Piece {
+    pub(crate) fn held(&self) -> RwLockReadGuard<'_, AlignedBytes> {
+        self.bytes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn held_to_write(&self) -> RwLockWriteGuard<'_, AlignedBytes> {
+        self.bytes.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A piece of the device's memory. It is there until [`Memory::free`].
+#[derive(Clone, Debug)]
+pub struct Memory {
+    piece: Arc<Piece>,
+    context: Context,
+}
+
+impl Memory {
+    pub(crate) fn allocate(context: &Context, size: usize) -> Result<Self> {
+        if size == 0 || size > BYTES_MAX {
+            return refuse(PARAM_INVALID, format!("{size} bytes of memory: 1 to {BYTES_MAX}"));
+        }
+        let used = || format!("{size} bytes of memory: the device has no more");
+        let bytes =
+            AlignedBytes::try_zeroed(size).map_err(|_| Error::new(MEMORY_ALLOCATION, used()))?;
+        let make = |id| Piece { id, size, bytes: RwLock::new(bytes) };
+        let piece = context.device().memories.insert(make);
+        let piece = piece.ok_or_else(|| Error::new(MEMORY_ALLOCATION, used()))?;
+        Ok(Self { piece, context: context.clone() })
+    }
+
+    /// Bytes of it.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.piece.size
+    }
+
+    /// The device address of a byte of it.
+    #[must_use]
+    pub fn address(&self, offset: u32) -> u64 {
+        TAG << 56 | u64::from(self.piece.id) << 32 | u64::from(offset)
+    }
+
+    /// Reads it on the host, at once. Tasks that write it wait meanwhile.
+    pub fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
+        read(&self.piece.held())
+    }
+
+    /// Writes it on the host, at once. Tasks that use it wait meanwhile.
+    pub fn write<R>(&self, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        let result = write(&mut self.piece.held_to_write());
+        self.context.device().values.changed(&self.context.device().sched);
+        result
+    }
+
+    /// The 64-bit value at an offset.
+    ///
+    /// # Errors
+    /// The offset lies outside.
+    pub fn load(&self, offset: u32) -> Result<u64> {
+        let value = self.context.device().load(self.address(offset), 8);
+        value.map_err(|Outside| outside(offset, 8, self.size()))
+    }
+
+    /// Writes the 64-bit value at an offset.
+    ///
+    /// # Errors
+    /// The offset lies outside.
+    pub fn store(&self, offset: u32, value: u64) -> Result<()> {
+        let done = self.context.device().store(self.address(offset), value, 8);
+        done.map_err(|Outside| outside(offset, 8, self.size()))
+    }
+
+    /// Ends it; a task that still names it fails.
+    pub fn free(self) {
+        self.context.device().memories.remove(self.piece.id);
+    }
+
+    pub(crate) fn piece(&self) -> &Piece {
+        &self.piece
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    pub(crate) fn check(&self, offset: u32, bytes: usize) -> Result<u64> {
+        let end = (offset as usize).checked_add(bytes);
+        if end.is_none_or(|end| end > self.size()) {
+            return Err(outside(offset, bytes, self.size()));
+        }
+        Ok(self.address(offset))
+    }
+}
+
+fn outside(offset: u32, bytes: usize, size: usize) -> Error {
+    Error::new(PARAM_INVALID, format!("{bytes} bytes at {offset} of a memory of {size} bytes"))
+}
+
+/// An address that names no memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outside;
+
+impl Inner {
+    fn piece(&self, address: u64) -> std::result::Result<(Arc<Piece>, usize), Outside> {
+        let id = u32::try_from(address >> 32 & 0x00FF_FFFF).map_err(|_| Outside)?;
+        let offset = usize::try_from(address & 0xFFFF_FFFF).map_err(|_| Outside)?;
+        if address >> 56 != TAG {
+            return Err(Outside);
+        }
+        self.memories.get(id).map(|piece| (piece, offset)).ok_or(Outside)
+    }
+
+    /// The value of `bytes` (at most 8) bytes at an address.
+    pub(crate) fn load(&self, address: u64, bytes: usize) -> std::result::Result<u64, Outside> {
+        let (piece, offset) = self.piece(address)?;
+        let held = piece.held();
+        let from = held.get(offset..).and_then(|rest| rest.get(..bytes)).ok_or(Outside)?;
+        let mut word = [0; 8];
+        word.get_mut(..bytes).ok_or(Outside)?.copy_from_slice(from);
+        Ok(u64::from_le_bytes(word))
+    }
+
+    pub(crate) fn store(
+        &self,
+        address: u64,
+        value: u64,
+        bytes: usize,
+    ) -> std::result::Result<(), Outside> {
+        let word = value.to_le_bytes();
+        let from = word.get(..bytes).ok_or(Outside)?;
+        self.write(address, bytes, |to| to.copy_from_slice(from))
+    }
+
+    pub(crate) fn fill(
+        &self,
+        address: u64,
+        value: u8,
+        bytes: usize,
+    ) -> std::result::Result<(), Outside> {
+        self.write(address, bytes, |to| to.fill(value))
+    }
+
+    fn write(
+        &self,
+        address: u64,
+        bytes: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> std::result::Result<(), Outside> {
+        let (piece, offset) = self.piece(address)?;
+        {
+            let mut held = piece.held_to_write();
+            let to = held.get_mut(offset..).and_then(|rest| rest.get_mut(..bytes));
+            write(to.ok_or(Outside)?);
+        }
+        self.values.changed(&self.sched);
+        Ok(())
+    }
+
+    /// Copies; of two pieces the one with the lower number is locked first, so that two copies in
+    /// opposite directions do not wait for each other.
+    pub(crate) fn copy(
+        &self,
+        to: u64,
+        from: u64,
+        bytes: usize,
+    ) -> std::result::Result<(), Outside> {
+        let (target, at) = self.piece(to)?;
+        let (source, begin) = self.piece(from)?;
+        let end = begin.checked_add(bytes).filter(|end| *end <= source.size).ok_or(Outside)?;
+        if at.checked_add(bytes).is_none_or(|end| end > target.size) {
+            return Err(Outside);
+        }
+        if target.id == source.id {
+            let mut held = target.held_to_write();
+            held.copy_within(begin..end, at);
+        } else if target.id < source.id {
+            let mut to = target.held_to_write();
+            let from = source.held();
+            to[at..at + bytes].copy_from_slice(&from[begin..end]);
+        } else {
+            let from = source.held();
+            let mut to = target.held_to_write();
+            to[at..at + bytes].copy_from_slice(&from[begin..end]);
+        }
+        self.values.changed(&self.sched);
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! The end mark, executing, aborting: the host's side.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::codes::{
+    INTERNAL_ERROR, MODEL_ABORT_NORMAL, MODEL_EXECUTE, Result, STREAM_SYNC_TIMEOUT, refuse,
+};
+use crate::lock::lock;
+use crate::model::{Model, bind::not_ready};
+use crate::sqe::{Sqe, kind, task};
+use crate::stream::Stream;
+
+/// How long an abort waits for what it stops.
+const ABORT_WAIT: Duration = Duration::from_millis(100);
+
+impl Model {
+    /// Puts the end mark into a stream, one of this model's: when it runs, the run is over.
+    ///
+    /// # Errors
+    /// 507000 when there is one already, or the stream is not of this model; 207009 when no notify
+    /// is left.
+    pub fn end_task(&self, stream: &Stream) -> Result<u16> {
+        let device = self.context.device();
+        if !stream.core.graph().is_some_and(|graph| Arc::ptr_eq(&graph, &self.graph)) {
+            let what = format!("stream {} is not of model {}", stream.id(), self.id());
+            return refuse(INTERNAL_ERROR, what);
+        }
+        if lock(&self.graph.build).end.is_some() {
+            return refuse(INTERNAL_ERROR, format!("model {} has an end mark already", self.id()));
+        }
+        let bit = device.new_bit()?;
+        let sqe = self.graph.name_in(Sqe::notify(kind::NOTIFY_RECORD, bit.id, 0));
+        let placed = stream.core.submit(device, sqe).inspect_err(|_| {
+            device.notifies.remove(bit.id);
+        })?;
+        lock(&self.graph.build).end = Some(bit);
+        Ok(placed.task)
+    }
+
+    /// Runs it and waits for its end; `None` is forever. The context's default stream is used.
+    ///
+    /// # Errors
+    /// 507011 before [`Model::build_end`]; 507046 after the timeout, and the run was aborted; else
+    /// the code that it failed with.
+    pub fn execute(&self, timeout: Option<Duration>) -> Result<()> {
+        let stream = self.context.default_stream();
+        self.execute_async(&stream)?;
+        let outcome = stream.synchronize(timeout);
+        if outcome.as_ref().is_err_and(|error| error.code() == STREAM_SYNC_TIMEOUT) {
+            self.abort();
+            let deadline = Instant::now() + ABORT_WAIT;
+            stream.core.wait_until(Some(deadline), || !stream.core.has_work());
+            // That this run was aborted is what the timeout says.
+            stream.core.unstick();
+        }
+        outcome
+    }
+
+    /// Runs it in the order of a stream's tasks. Whoever synchronises that stream gets its code.
+    ///
+    /// # Errors
+    /// 507011 before [`Model::build_end`]; 107003 for a stream of another context; 107000 for a
+    /// persistent one.
+    pub fn execute_async(&self, stream: &Stream) -> Result<()> {
+        stream.check_context(&self.context)?;
+        if stream.core.is_persistent() {
+            return refuse(crate::codes::PARAM_INVALID, "a model runs from an ordinary stream");
+        }
+        let end = {
+            let build = lock(&self.graph.build);
+            let end = build.end.clone();
+            let end = end.ok_or_else(|| not_ready(MODEL_EXECUTE, self, "has no end mark"))?;
+            if !build.complete {
+                return Err(not_ready(MODEL_EXECUTE, self, "is not complete"));
+            }
+            end
+        };
+        let streams = self.context.device().streams.live();
+        self.graph.expect_run(streams);
+        end.expect_wait(streams);
+        // Both or none: a run whose end nobody takes would never be over.
+        let begin = self.graph.name_in(Sqe::place_holder(task::MODEL_EXECUTE));
+        let end = self.graph.name_in(Sqe::notify(kind::NOTIFY_WAIT, end.id, 0));
+        stream.core.push(self.context.device(), [begin, end])?;
+        Ok(())
+    }
+
+    /// Stops its run: each stream ends after the task it is at. Whoever waits for the run gets
+    /// 507023. The model can run again.
+    pub fn abort(&self) {
+        self.graph.fail(self.context.device(), MODEL_ABORT_NORMAL);
+        self.graph.wait_idle(ABORT_WAIT);
+    }
+
+    /// Whether it runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.graph.is_idle()
+    }
+}

@@ -1,0 +1,154 @@
+//! AutoSplit: a model's tasks stand in a buffer of the host until the model is complete, and go on
+//! in a *slave* stream when that buffer is nearly full. Users see one stream with one number.
+//!
+//! ```text
+//! master: t0 t1 … t32733 activate(slave 1)     slave 1: t32734 … activate(slave 2)
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::codes::{PARAM_INVALID, Result, STREAM_MODEL, refuse};
+use crate::device::Inner;
+use crate::lock::lock;
+use crate::model::Graph;
+use crate::sqe::Sqe;
+use crate::stream::{Core, Placed, Queue, Submit, activation};
+
+/// Entries that the host's buffer of one stream can hold.
+pub(crate) const HOST_SQES_MAX: usize = 32_767;
+
+/// Entries that are kept free at its end.
+pub(crate) const RESERVED: usize = 32;
+
+/// Entries it begins with room for.
+const HOST_SQES_FIRST: usize = 2048;
+
+/// Entries of a device's queue, at most.
+const DEPTH_MAX: usize = 32_768;
+
+/// Depths are multiples of this.
+const DEPTH_STEP: usize = 1024;
+
+/// Whether `more` entries would come too near to the end of the buffer.
+fn is_full(submit: &Submit, more: usize) -> bool {
+    submit.host.len() + more + RESERVED >= HOST_SQES_MAX
+}
+
+/// Room for one entry, in a stream that no model can continue.
+pub(crate) fn reserve(submit: &mut Submit, id: u32) -> Result<()> {
+    if is_full(submit, 1) {
+        let what = format!("stream {id} has no model that could continue it");
+        return refuse(PARAM_INVALID, what);
+    }
+    grow(submit);
+    Ok(())
+}
+
+fn grow(submit: &mut Submit) {
+    let (used, room) = (submit.host.len(), submit.host.capacity());
+    if used == room {
+        let wanted = (room * 2).clamp(HOST_SQES_FIRST, DEPTH_MAX);
+        submit.host.reserve_exact(wanted - used);
+    }
+}
+
+/// Appends an entry to a stream of a model, in its last slave. The model's lock is taken before
+/// those of streams, and a slave is made under no stream's lock.
+pub(crate) fn append(
+    master: &Arc<Core>,
+    device: &Inner,
+    graph: &Arc<Graph>,
+    mut sqe: Sqe,
+) -> Result<Placed> {
+    let mut build = lock(&graph.build);
+    let last = lock(&master.submit).slaves.last().cloned();
+    let mut last = last.unwrap_or_else(|| master.clone());
+    {
+        let submit = lock(&last.submit);
+        last.check_open(&submit)?;
+        if is_full(&submit, 1) {
+            drop(submit);
+            let slave = device.new_stream(master.flags, master.context, Some(master.shown))?;
+            slave.set_level(master.level());
+            *lock(&slave.graph) = Arc::downgrade(graph);
+            let mut entry = activation(slave.sq);
+            let mut submit = lock(&last.submit);
+            last.stamp(&mut submit, &mut entry);
+            submit.host.push(entry);
+            drop(submit);
+            build.streams.push_front(slave.clone());
+            lock(&master.submit).slaves.push(slave.clone());
+            last = slave;
+        }
+    }
+    let report_all = lock(&master.submit).report_all;
+    let mut submit = lock(&last.submit);
+    submit.report_all = report_all;
+    grow(&mut submit);
+    last.stamp(&mut submit, &mut sqe);
+    submit.host.push(sqe);
+    let position = submit.host.len() as u64 - 1;
+    drop(submit);
+    Ok(Placed { stream: last, position, task: sqe.header.task })
+}
+
+/// Depth of a device's queue for so many entries.
+pub(crate) fn depth(entries: usize) -> usize {
+    entries.next_multiple_of(DEPTH_STEP).clamp(DEPTH_STEP, DEPTH_MAX)
+}
+
+/// Gives every stream its queue on the device and copies its entries there, at once for all.
+/// Streams that have theirs are left as they are; gives the number of those that got one.
+pub(crate) fn build_queues<'a>(streams: impl Iterator<Item = &'a Arc<Core>>) -> Result<usize> {
+    let (mut seen, mut switched) = (0, 0);
+    for core in streams {
+        seen += 1;
+        let mut submit = lock(&core.submit);
+        if submit.complete || core.bound.load(Ordering::Acquire) {
+            continue;
+        }
+        let queue = Queue::line(depth(submit.host.len()));
+        for (position, sqe) in (0..).zip(&submit.host) {
+            queue.write(position, sqe);
+        }
+        core.set_queue(queue);
+        core.tail.store(submit.host.len() as u64, Ordering::Release);
+        submit.host = Vec::new();
+        submit.complete = true;
+        switched += 1;
+    }
+    if seen == 0 {
+        return refuse(STREAM_MODEL, "no streams to make queues for");
+    }
+    Ok(switched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{build_queues, depth};
+    use crate::context::Context;
+    use crate::device::{Config, Device};
+    use crate::stream::StreamFlags;
+
+    #[test]
+    fn v7_6_streams_that_have_their_queue_are_skipped() {
+        let context = Context::new(&Device::new(Config::default()).unwrap()).unwrap();
+        let [a, b] = [0, 1].map(|_| context.stream(StreamFlags(StreamFlags::PERSISTENT)).unwrap());
+        a.nop().unwrap();
+        assert_eq!(build_queues([&a.core].into_iter()).unwrap(), 1);
+        let queue = a.core.queue();
+        assert_eq!(build_queues([&a.core, &b.core].into_iter()).unwrap(), 1);
+        assert!(std::sync::Arc::ptr_eq(&queue, &a.core.queue()));
+        assert_eq!(build_queues([&a.core, &b.core].into_iter()).unwrap(), 0);
+        assert_eq!(build_queues([].into_iter()).unwrap_err().code().0, 107_005);
+    }
+
+    #[test]
+    fn depths_are_multiples_of_1024_with_an_end() {
+        assert_eq!(
+            [0, 1, 1024, 1025, 32_000, 40_000].map(depth),
+            [1024, 1024, 1024, 2048, 32_768, 32_768]
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Submitting: an entry gets its task number and its place.
+//!
+//! A ring that is full makes the submitter wait while the device works. The line of a model's
+//! stream is of fixed depth, or (AutoSplit) a buffer of the host that is continued in a slave
+//! stream when it is nearly full.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::codes::{MODEL_EXECUTE, Result, STREAM_ABORT, STREAM_TASK_FULL, refuse};
+use crate::device::Inner;
+use crate::lock::lock;
+use crate::model::split;
+use crate::sqe::{Sqe, WRITE_REPORT};
+use crate::stream::Core;
+
+/// The submitter's side of a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Submit {
+    /// Number of the next task; wraps before 0xFFFF.
+    next_task: u16,
+    /// Calls of abort under way, and all there ever were.
+    pub(crate) aborting: u32,
+    pub(crate) aborts: u64,
+    pub(crate) report_all: bool,
+    /// Entries on the host until the model is complete (AutoSplit).
+    pub(crate) host: Vec<Sqe>,
+    /// Streams that continue this one.
+    pub(crate) slaves: Vec<Arc<Core>>,
+    /// Its model is complete: nothing can be added.
+    pub(crate) complete: bool,
+}
+
+impl Submit {
+    fn number(&mut self) -> u16 {
+        let task = self.next_task;
+        self.next_task = if task == 0xFFFE { 0 } else { task + 1 };
+        task
+    }
+
+    /// As for a stream that was never used.
+    pub(crate) fn forget_tasks(&mut self) {
+        *self = Self { aborts: self.aborts, report_all: self.report_all, ..Self::default() };
+    }
+}
+
+impl Core {
+    /// Submits a task; gives its number and the place of the entry.
+    pub(crate) fn submit(self: &Arc<Self>, device: &Inner, sqe: Sqe) -> Result<Placed> {
+        if self.is_persistent() { self.append(device, sqe) } else { self.push(device, [sqe]) }
+    }
+
+    /// Into the ring, all or none, one after the other; waits for room as long as the device is
+    /// patient. Gives the place of the first.
+    pub(crate) fn push<const N: usize>(
+        self: &Arc<Self>,
+        device: &Inner,
+        mut sqes: [Sqe; N],
+    ) -> Result<Placed> {
+        let queue = self.queue();
+        let room = |tail: u64| tail + N as u64 - self.head.load(Ordering::Acquire) <= queue.depth();
+        let mut deadline = None;
+        loop {
+            let mut submit = lock(&self.submit);
+            if submit.aborting > 0 {
+                return refuse(STREAM_ABORT, format!("stream {} is being aborted", self.shown));
+            }
+            let tail = self.tail.load(Ordering::Relaxed);
+            if room(tail) {
+                for (at, sqe) in (tail..).zip(&mut sqes) {
+                    self.stamp(&mut submit, sqe);
+                    queue.write(at, sqe);
+                }
+                self.tail.store(tail + N as u64, Ordering::Release);
+                drop(submit);
+                self.kick(device);
+                let task = sqes.first().map_or(0, |sqe| sqe.header.task);
+                return Ok(Placed { stream: self.clone(), position: tail, task });
+            }
+            drop(submit);
+            let until = *deadline.get_or_insert_with(|| Instant::now() + device.config.patience);
+            if !self.wait_until(Some(until), || room(tail)) {
+                let (id, depth) = (self.shown, queue.depth());
+                return refuse(STREAM_TASK_FULL, format!("stream {id} has {depth} tasks waiting"));
+            }
+        }
+    }
+
+    /// Behind the tasks of a model's stream.
+    fn append(self: &Arc<Self>, device: &Inner, mut sqe: Sqe) -> Result<Placed> {
+        let graph = self.graph();
+        if let Some(graph) = graph.filter(|_| device.config.auto_split) {
+            return split::append(self, device, &graph, sqe);
+        }
+        let mut submit = lock(&self.submit);
+        self.check_open(&submit)?;
+        if device.config.auto_split {
+            split::reserve(&mut submit, self.shown)?;
+            self.stamp(&mut submit, &mut sqe);
+            submit.host.push(sqe);
+            let position = submit.host.len() as u64 - 1;
+            return Ok(Placed { stream: self.clone(), position, task: sqe.header.task });
+        }
+        let (queue, tail) = (self.queue(), self.tail.load(Ordering::Relaxed));
+        if tail >= queue.depth() {
+            let (id, depth) = (self.shown, queue.depth());
+            return refuse(STREAM_TASK_FULL, format!("stream {id} is {depth} tasks deep"));
+        }
+        self.stamp(&mut submit, &mut sqe);
+        queue.write(tail, &sqe);
+        self.tail.store(tail + 1, Ordering::Release);
+        Ok(Placed { stream: self.clone(), position: tail, task: sqe.header.task })
+    }
+
+    pub(crate) fn check_open(&self, submit: &Submit) -> Result<()> {
+        if submit.complete {
+            let what =
+                format!("stream {}: its model is complete, no task can be added", self.shown);
+            return refuse(MODEL_EXECUTE, what);
+        }
+        Ok(())
+    }
+
+    /// Gives an entry its numbers.
+    pub(crate) fn stamp(&self, submit: &mut Submit, sqe: &mut Sqe) {
+        sqe.header.stream = u16::try_from(self.shown).unwrap_or(u16::MAX);
+        sqe.header.task = submit.number();
+        if submit.report_all {
+            sqe.header.flags |= WRITE_REPORT;
+        }
+    }
+
+    /// Tasks that stand in it, on the host or on the device.
+    pub(crate) fn entries(&self) -> Vec<Sqe> {
+        let submit = lock(&self.submit);
+        if !submit.host.is_empty() {
+            return submit.host.clone();
+        }
+        let queue = self.queue();
+        let from = if self.is_persistent() { 0 } else { self.head.load(Ordering::Acquire) };
+        (from..self.tail.load(Ordering::Acquire)).map(|at| queue.read(at)).collect()
+    }
+}
+
+/// Where a task was put.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    /// The stream that it really is in: a slave perhaps.
+    pub(crate) stream: Arc<Core>,
+    pub(crate) position: u64,
+    pub(crate) task: u16,
+}
