@@ -19,7 +19,7 @@ use executor_core::layout::{GroupConfig, PartitionConfig, PoolConfig};
 use serde_json::json;
 
 /// Executors whose size is reported.
-const EXECUTORS: [&str; 2] = ["udf-executor", "dflow-supervisor"];
+const EXECUTORS: [&str; 3] = ["udf-executor", "npu-executor", "dflow-supervisor"];
 
 /// Mebibytes of the group whose pages are touched.
 const PREFAULT_MIB: u32 = 8;
