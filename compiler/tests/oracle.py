@@ -7,6 +7,7 @@ compared. A line of FOLDER/cases.txt is a case: name, model, tolerance, inputs
 (name:type:dims:file), outputs (type:dims:file), separated by tabs.
 """
 
+import os
 import pathlib
 import random
 import sys
@@ -191,6 +192,20 @@ def page(rng, turns):
     return ((image[None] - mean) / deviation).astype(np.float32)
 
 
+def real_pages():
+    """Images of DFLOW_PAGES_DIR, up to eight, as the model is given pages but for the filter."""
+    from PIL import Image
+
+    mean = np.array([0.485, 0.456, 0.406], np.float32).reshape(3, 1, 1)
+    deviation = np.array([0.229, 0.224, 0.225], np.float32).reshape(3, 1, 1)
+    folder = os.environ.get("DFLOW_PAGES_DIR")
+    paths = sorted(pathlib.Path(folder).glob("*.png"))[:8] if folder else []
+    for number, path in enumerate(paths):
+        image = Image.open(path).convert("RGB").resize((224, 224))
+        pixels = np.rot90(np.asarray(image, np.float32) / 255, number % 4).transpose(2, 0, 1)
+        yield path.name, ((pixels - mean) / deviation).astype(np.float32)[None]
+
+
 def whole_model(cases, path):
     model = path.read_bytes()
     rng = np.random.default_rng(1)
@@ -202,6 +217,8 @@ def whole_model(cases, path):
         cases.by_onnxruntime(f"orientation page {90 * turns}", model, 1e-4, {"x": x})
     x = np.stack([page(rng, turns) for turns in range(3)])
     cases.by_onnxruntime("orientation pages N=3", model, 1e-4, {"x": x})
+    for name, x in real_pages():
+        cases.by_onnxruntime(f"orientation {name}", model, 1e-4, {"x": x})
 
 
 def main():

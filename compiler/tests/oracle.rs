@@ -109,8 +109,8 @@ fn file(variable: &str, inside: &str) -> Option<PathBuf> {
 
 #[test]
 fn as_onnxruntime_has_it() {
-    let oracle = || std::env::var_os("DFLOW_ORACLE").map(PathBuf::from);
-    let python = file("DFLOW_VENV", "bin/python").or_else(|| oracle().filter(|p| p.is_file()));
+    let oracle = std::env::var_os("DFLOW_ORACLE").map(PathBuf::from);
+    let python = file("DFLOW_VENV", "bin/python").or(oracle);
     let Some(python) = python else {
         eprintln!("skipped: neither DFLOW_VENV nor DFLOW_ORACLE leads to a Python");
         return;

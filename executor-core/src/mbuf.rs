@@ -7,6 +7,10 @@
 //! Invariants: M1 who holds an `Mbuf` is named by the entry's owner word. M2 a block is written
 //! only by its own slot and only while one entry refers to it. M3 a head line that `Marks` does not
 //! list is zero.
+//!
+//! Killed anywhere here: the entry is tagged with the dead worker, its words are what was written
+//! so far. The sweep frees it, or leaves an input for the successor (whose payload nobody else
+//! could write, M2). What hands it on commits elsewhere: [`crate::pool`], [`crate::queue`].
 
 use crate::abi::MsgInfo;
 use crate::abi::control::Entry;

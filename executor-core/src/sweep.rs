@@ -16,9 +16,10 @@
 //!
 //! S1 An entry is touched only if tagged with the dead slot, named in its journal, or chained to a
 //! dead head. S2 A block's count is changed only by compare-exchange from a value read before the
-//! entries were scanned,    and only while no journal names the block before and after the scan;
-//! every change of the references    changes the word, so a live `copy_ref` or `free` makes the
+//! entries were scanned, and only while no journal names the block before and after the scan;
+//! every change of the references changes the word, so a live `copy_ref` or `free` makes the
 //! exchange fail. S3 The sweep may itself be repeated from the start: each step is idempotent.
+//! Killed within: the group ends with its supervisor, so nobody repeats it but the same one.
 
 use crate::abi::control::{Entry, MAX_CHAIN, QueueCtl};
 use crate::group::Group;

@@ -12,7 +12,15 @@
 //! W1 With both fences sequentially consistent, either the sleeper sees C or the waker sees it
 //! registered. W2 A bump between the sleeper's load of `sequence` and its futex_wait makes that
 //! wait return at once. W3 A waker that dies between clearing `parked` and futex_wake loses a wake:
-//! after every sweep the    supervisor bumps and wakes all waiters.
+//! after every sweep the supervisor bumps and wakes all waiters.
+//!
+//! | killed after | state seen | repaired by |
+//! |---|---|---|
+//! | sleeper: parked, registered | `parked` 1, bits set, nobody | the next waker clears them |
+//! | waker: bit of C cleared, unparked | a sleeper that looks awake | W3 |
+//! | waker: sequence bumped, not woken | a sleeper whose wait is over | W3 |
+//! | waker: pool waiters taken | sleepers that nobody rings | W3 |
+//!
 //! Cost while the peer is awake: one fence and one load of a line that nobody writes.
 //!
 //! This file decides; the caller makes the futex calls named by a [`WakeSet`].

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Room, message, send, slot, take};
+use common::{Room, formatted, message, send, slot, take};
 use executor_core::error::{Code, DequeueError, EnqueueError, QueueError};
 use executor_core::pool::Worker;
 use executor_core::queue::{Consumer, Producer, QueueFlags, Rights};
@@ -158,4 +158,34 @@ fn destroying_frees_what_a_quarantined_lane_holds() {
     let rejected = hostile.enqueue(&mut workers[0], mbuf).unwrap_err();
     assert_eq!(rejected.reason, EnqueueError::NotPermitted);
     let _ = workers[0].free(rejected.mbuf);
+}
+
+/// The header of the test room, byte for byte. The hash is one over version, sizes and counts: a
+/// change of any layout changes it.
+#[test]
+fn the_header_has_golden_bytes() {
+    let (mut control, _, layout) = formatted();
+    let bytes = control.bytes();
+    assert_eq!((layout.control_len, layout.arena_len), (81_920, 12_288));
+    assert_eq!(&bytes[..16], b"DFLOWCTL\x02\0\0\0\x80\0\0\0");
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let words = [word(16), word(24), word(32)];
+    assert_eq!(words, [6_112_038_770_321_049_789, 81_920, 12_288]);
+    let counts: Vec<u32> = bytes[40..72]
+        .chunks_exact(4)
+        .map(|count| u32::from_le_bytes(count.try_into().unwrap()))
+        .collect();
+    // Slots, workers, lanes, heads, ring words, queues, entries, pools.
+    assert_eq!(counts, [3, 2, 3, 8, 16, 4, 3 * 10 + 130 + 3 + 3, 6]);
+    let mut name = [0; 56];
+    name[..4].copy_from_slice(b"room");
+    assert_eq!(bytes[72..128], name);
+    // The second slot: first pool and their number, first entry, blocks, extra entries, zero.
+    let slot = usize::try_from(layout.slot_descs).unwrap() + 40;
+    let words: Vec<u8> = [2u32, 2, 140, 10, 3, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+    assert_eq!(bytes[slot..slot + 24], words);
+    // Its first pool: first block, blocks, bytes of one.
+    let pool = usize::try_from(layout.pool_descs).unwrap() + 2 * 16;
+    let words: Vec<u8> = [140u32, 6, 128, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+    assert_eq!(bytes[pool..pool + 16], words);
 }

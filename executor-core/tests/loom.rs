@@ -17,6 +17,8 @@ mod kill_pool;
 mod kill_queue;
 #[path = "loom/life.rs"]
 mod life;
+#[path = "loom/points.rs"]
+mod points;
 #[path = "loom/pool.rs"]
 mod pool;
 #[path = "loom/ring.rs"]

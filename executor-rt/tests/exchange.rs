@@ -249,6 +249,28 @@ fn v9_1_33_dims() {
     assert_eq!(rig.usage().entries, 0);
 }
 
+/// A message of one tensor, byte for byte, as the consumer has it.
+#[test]
+fn a_tensor_message_has_golden_bytes() {
+    let rig = rig(2);
+    let (mut producer, mut consumer, queue) = pair(&rig, QueueAttr::new(8));
+    let mut desc = RuntimeTensorDesc::new(DataType::INT32, &[2, 3]).unwrap();
+    desc.original_shape = desc.shape;
+    let data: Vec<u8> = (1..=24).collect();
+    send_tensor(&mut producer, queue, &desc, &data);
+    let mbuf = consumer.dequeue_mbuf(queue, 0).unwrap();
+    let mut want = [0u8; 1024 + 24];
+    want[16] = 3;
+    for shape in [24, 288] {
+        (want[shape], want[shape + 8], want[shape + 16]) = (2, 2, 3);
+    }
+    want[552] = 2;
+    want[568] = 24;
+    want[1024..].copy_from_slice(&data);
+    assert_eq!(payload::bytes_of(consumer.worker().of(&mbuf), &mbuf), want);
+    consumer.free(mbuf);
+}
+
 #[test]
 fn tensors_are_checked_and_copied() {
     let rig = rig(2);

@@ -97,6 +97,17 @@ fn a_panic_costs_one_id() {
 }
 
 #[test]
+fn a_panic_is_answered_on_every_output() {
+    let mut node = Node::start(Setup::new("panic-on-odd").ports(1, 2));
+    node.ready();
+    node.feed(0, 1, &[1]);
+    for output in [0, 1] {
+        node.fetch(output).assert_answer(1, Code::UDF_PANIC);
+    }
+    node.finalize();
+}
+
+#[test]
 fn a_code_of_proc_answers_the_id_and_ends_the_process() {
     let setup = Setup::new("code-on-id").attr("id", 3).attr("code", 9_900_000);
     let mut node = Node::start(setup);

@@ -7,6 +7,8 @@
 //! tables.
 
 pub mod control;
+#[cfg(not(loom))]
+mod control_offsets;
 mod data_type;
 pub mod head;
 mod msg_info;

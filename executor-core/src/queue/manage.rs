@@ -5,6 +5,15 @@
 //! from its look at the queue to the last right: the queue can't end in between. The words of a
 //! lane are only ever written by their own slot, which zeroes them when the queue's generation
 //! changed (Q1).
+//!
+//! | killed after | state seen | repaired by |
+//! |---|---|---|
+//! | grant: lane locks | locks with a dead owner | sweep breaks them |
+//! | grant: head cell, place written | words behind `lane_count` | the next grant writes them |
+//! | grant: lane counted | a lane that nobody may use | a grant finds it again |
+//! | grant: a right (**commit** of that right) | as said; others missing | whoever grants again |
+//!
+//! A query writes nothing; a reset dequeues, see [`super::consumer`].
 
 use crate::abi::control::{LANES_MAX, QueueCtl};
 use crate::error::QueueError;
@@ -133,6 +142,7 @@ impl<'g> Memory<'g> {
         {
             if rights.contains(right) {
                 set.fetch_or(bit, Ordering::AcqRel);
+                kill_point!("grant: a right");
             }
         }
         Ok(())
@@ -176,6 +186,7 @@ impl<'g> Memory<'g> {
         word.store(place.word(), Ordering::Release);
         kill_point!("grant: place written");
         ctl.lane_count.store(index + 1, Ordering::Release);
+        kill_point!("grant: lane counted");
         Ok(())
     }
 

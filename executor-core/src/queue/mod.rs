@@ -17,6 +17,13 @@
 //! commit of an enqueue, `head` that of a dequeue; `tail` is a hint. Q3 handles check place and
 //! depth once, at open. Q4 a message lies between `head` and `tail`: where the two contradict the
 //! ring, the lane is quarantined by its consumer (`PEER_FAULT` at both ends), the others go on.
+//!
+//! | killed after | state seen | repaired by |
+//! |---|---|---|
+//! | lock taken | a shared end that a dead process holds | sweep breaks the lock |
+//! | lock released | as if it had never been taken | nobody needs to |
+//!
+//! What a dequeue, an enqueue, a grant and an end leave: the tables of the modules below.
 
 pub mod consumer;
 pub mod life;

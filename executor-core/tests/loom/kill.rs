@@ -112,6 +112,7 @@ pub(crate) fn exhaust_points(
         start.elapsed().as_secs_f32(),
         names.lock().unwrap()
     );
+    crate::points::assert_reached(name, &names.lock().unwrap());
 }
 
 /// Plays `act` until the victim vanishes at its n-th kill point; that point's name.

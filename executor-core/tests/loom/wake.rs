@@ -1,9 +1,9 @@
 //! Sleeping and waking: no schedule in which a sleeper sleeps on. The futex is a mutex and a
 //! condition variable over the sequence word, so a lost wake is a deadlock that loom reports.
 
-use crate::support::{DEPTH, Futex, HOST, PEER, Side, VICTIM, check, explore, group, queue, spawn};
+use crate::kill::{exhaust_points, until_death};
+use crate::support::{DEPTH, Futex, HOST, PEER, Side, VICTIM, check, group, queue, spawn};
 use executor_core::group::Group;
-use executor_core::kill::{self, Vanished};
 use executor_core::owner::{SlotId, WaiterId};
 use executor_core::pool::Head;
 use executor_core::primitive::{AtomicU32, Ordering};
@@ -11,7 +11,6 @@ use executor_core::queue::QueueFlags;
 use executor_core::sweep::{Inputs, Sweeper, suspect_words};
 use executor_core::wake::{self, WakeSet};
 use loom::sync::Arc;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One futex a slot (models have one waiter a slot).
 #[derive(Clone, Default)]
@@ -164,25 +163,16 @@ fn the_ready_set_is_cleared_then_drained() {
 /// the sweep's wake-all gets the sleeper up (W3).
 #[test]
 fn a_waker_that_dies_loses_no_wake() {
-    let mut points = 0;
-    for nth in 0.. {
-        let fired = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let seen = fired.clone();
-        explore(move || {
-            if dying_waker(nth) {
-                seen.store(true, std::sync::atomic::Ordering::Relaxed);
-            }
-        });
-        if !fired.load(std::sync::atomic::Ordering::Relaxed) {
-            break;
-        }
-        points += 1;
-    }
-    println!("kill wake: {points} points");
-    assert!(points >= 8, "{points}");
+    exhaust_points("wake", 2, dying_producer);
 }
 
-fn dying_waker(nth: u32) -> bool {
+/// A consumer vanishes anywhere while it frees what somebody else waits for: the same.
+#[test]
+fn a_freer_that_dies_loses_no_wake() {
+    exhaust_points("wake pool", 2, dying_freer);
+}
+
+fn dying_producer(nth: u32) -> Option<&'static str> {
     let group = group([(0, 0), (1, 0), (0, 0)]);
     let id = queue(&group, PEER, &[VICTIM], QueueFlags::empty());
     let mut from = Side::new(&group, VICTIM, 1).produces(id);
@@ -192,19 +182,10 @@ fn dying_waker(nth: u32) -> bool {
     let swept = Arc::new(AtomicU32::default());
     let mbuf = from.message(1);
     let dying = spawn(move || {
-        kill::arm(nth);
-        let end = catch_unwind(AssertUnwindSafe(|| {
+        until_death(nth, || {
             let end = from.producer.as_mut().unwrap();
-            end.enqueue(&mut from.worker, mbuf).unwrap()
-        }));
-        kill::disarm();
-        match end {
-            Ok(wakes) => {
-                bells.ring(wakes);
-                false
-            }
-            Err(cause) => cause.is::<Vanished>() || std::panic::resume_unwind(cause),
-        }
+            bells.ring(end.enqueue(&mut from.worker, mbuf).unwrap());
+        })
     });
     let over = swept.clone();
     let sleeper_bells = futexes.clone();
@@ -215,13 +196,46 @@ fn dying_waker(nth: u32) -> bool {
         sleeper_bells.sleep_until(&group, PEER, || {}, ready);
     });
     let died = dying.join().unwrap();
-    let mut words = vec![0; suspect_words(&group)];
-    Sweeper::new(&group, &mut words).sweep(VICTIM, Inputs::Free);
-    swept.store(1, Ordering::Release);
-    for (waiter, futex) in group.memory.wake_all().zip(futexes.0.iter()) {
-        let _ = waiter;
-        futex.wake();
-    }
+    sweep_and_wake_all(&group, &swept, &futexes);
     sleeper.join().unwrap();
     died
+}
+
+fn dying_freer(nth: u32) -> Option<&'static str> {
+    let group = group([(0, 0), (0, 1), (1, 0)]);
+    let mut owner = Side::new(&group, PEER, 1);
+    let mut freer = Side::new(&group, VICTIM, 1);
+    let mbuf = owner.message(1);
+    let copy = freer.worker.copy_ref(&mbuf).unwrap();
+    let _ = owner.worker.free(mbuf);
+    let futexes = Futexes::default();
+    let bells = futexes.clone();
+    let swept = Arc::new(AtomicU32::default());
+    let dying = spawn(move || until_death(nth, || bells.ring(freer.worker.free(copy))));
+    let over = swept.clone();
+    let sleeper_bells = futexes.clone();
+    let sleeper = spawn(move || {
+        let stop = || over.load(Ordering::Acquire) == 1;
+        let mut got = None;
+        let ready = || {
+            got = got.take().or_else(|| owner.worker.alloc(1, Head::Zeroed).ok());
+            got.is_some() || stop()
+        };
+        let register = || group.memory.register_pool_wait(PEER, 0);
+        sleeper_bells.sleep_until(&group, PEER, register, ready);
+    });
+    let died = dying.join().unwrap();
+    sweep_and_wake_all(&group, &swept, &futexes);
+    sleeper.join().unwrap();
+    died
+}
+
+/// What the supervisor does after the victim's end.
+fn sweep_and_wake_all(group: &Group<'static>, swept: &AtomicU32, futexes: &Futexes) {
+    let mut words = vec![0; suspect_words(group)];
+    Sweeper::new(group, &mut words).sweep(VICTIM, Inputs::Free);
+    swept.store(1, Ordering::Release);
+    for (_, futex) in group.memory.wake_all().zip(futexes.0.iter()) {
+        futex.wake();
+    }
 }

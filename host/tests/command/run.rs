@@ -225,6 +225,48 @@ fn a_running_flow_is_seen_by_the_tools() {
     assert!(flow(&name).is_none());
 }
 
+/// How many sets a node has processed.
+fn processed(name: &str, node: &str) -> u64 {
+    let view = tools::group::GroupView::open(flow(name).unwrap()).unwrap();
+    view.nodes().into_iter().find(|state| state.label == node).unwrap().processed
+}
+
+#[test]
+fn messages_go_on_while_the_host_is_stopped() {
+    let name = format!("stopped-host-{}", std::process::id());
+    let mut running = Running::start(&name);
+    let view = tools::group::GroupView::open(flow(&name).unwrap()).unwrap();
+    let two = view.nodes().into_iter().find(|state| state.label == "two").unwrap();
+    let (two, host) = (PidFd::open(two.pid).unwrap(), PidFd::open(running.child.id()).unwrap());
+    // The second node stands still until the first one has passed on the second id.
+    two.signal(Signal::STOP).unwrap();
+    running.child.stdin.take().unwrap().write_all(b"abc").unwrap();
+    until(|| processed(&name, "one") == 2);
+    assert_eq!(processed(&name, "two"), 1);
+    host.signal(Signal::STOP).unwrap();
+    until(|| stopped(running.child.id()));
+    two.signal(Signal::CONT).unwrap();
+    until(|| processed(&name, "two") == 2);
+    assert!(stopped(running.child.id()), "the host has slept through it");
+    host.signal(Signal::CONT).unwrap();
+    let (code, out, err) = running.end();
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.starts_with("-\tout\tuint8[3]\t3\t"), "{out}");
+}
+
+/// Waits for a condition; what never comes is a hang that the test runner ends.
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a signal has stopped a process.
+fn stopped(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().any(|line| line.starts_with("State:\tT"))
+}
+
 #[test]
 fn an_interrupt_ends_the_flow_in_order_and_two_at_once() {
     for signals in [1, 2] {
