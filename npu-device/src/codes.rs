@@ -24,10 +24,36 @@ codes! {
     STREAM_MODEL = 107_005;
     /// The stream is being aborted.
     STREAM_ABORT = 107_023;
+    /// A capture would depend on something outside it.
+    CAPTURE_DEPENDENCY = 107_024;
+    /// A stream joined the capture and was not joined back.
+    STREAM_UNJOINED = 107_025;
+    /// The model is being captured, or was captured.
+    MODEL_CAPTURED = 107_026;
+    /// The stream is being captured.
+    STREAM_CAPTURED = 107_027;
+    /// The event was recorded in a capture.
+    EVENT_CAPTURED = 107_028;
+    /// The stream is not being captured.
+    STREAM_NOT_CAPTURED = 107_029;
+    /// A capture forbids this call.
+    CAPTURE_MODE_NOT_SUPPORT = 107_030;
+    /// The default stream can't be captured.
+    STREAM_CAPTURE_IMPLICIT = 107_031;
+    /// Another stream began the capture.
+    CAPTURE_UNMATCHED = 107_036;
     /// The model is still running.
     MODEL_RUNNING = 107_037;
+    /// Another thread began the capture.
+    CAPTURE_WRONG_THREAD = 107_038;
     /// The array is too small; the count tells how much is needed.
     INSUFFICIENT_INPUT_ARRAY = 107_039;
+    /// The tasks of an update do not fit its group.
+    MODEL_UPDATE_FAILED = 107_040;
+    /// A capture forbids an asynchronous copy of the caller's own memory.
+    CAPTURE_MODE_BLOCK_ASYNC = 107_041;
+    /// A branch of a condition is not ended.
+    SUB_GRAPH_IS_CAPTURING = 107_045;
     /// The object does not offer this.
     FEATURE_NOT_SUPPORT = 207_000;
     /// The device has no memory of this size.
@@ -44,6 +70,8 @@ codes! {
     INTERNAL_ERROR = 507_000;
     /// The stream has no room for a task.
     STREAM_TASK_FULL = 507_002;
+    /// This task can't be updated.
+    TASK_TYPE_NOT_SUPPORT = 507_009;
     /// The model has no end mark, is not complete, or its streams ended without the mark.
     MODEL_EXECUTE = 507_011;
     /// A wait on the device took longer than its timeout.
@@ -62,6 +90,8 @@ codes! {
     STREAM_SYNC_TIMEOUT = 507_046;
     /// The event did not come in time.
     EVENT_SYNC_TIMEOUT = 507_047;
+    /// The capture was invalidated.
+    STREAM_CAPTURE_INVALIDATED = 507_903;
 }
 
 /// The name of a code.

@@ -1,8 +1,10 @@
 //! Contexts: every stream, model and label belongs to one, and is used with others of it only.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+use crate::capture::Active;
 use crate::codes::{FEATURE_NOT_SUPPORT, PARAM_INVALID, Result, refuse};
 use crate::device::{Device, Inner};
 use crate::event::{Event, EventFlags};
@@ -31,6 +33,8 @@ struct Shared {
     control: Arc<Core>,
     streams: Mutex<Vec<Arc<Core>>>,
     models: Mutex<Vec<Arc<Graph>>>,
+    /// Captures under way; held while one begins or ends.
+    captures: Mutex<Vec<Active>>,
 }
 
 impl Drop for Shared {
@@ -59,8 +63,11 @@ impl Context {
             inner.streams.remove(default.sq);
         })?;
         control.set_level(0);
-        let (device, streams, models) = (device.clone(), Mutex::default(), Mutex::default());
-        Ok(Self { inner: Arc::new(Shared { id, device, default, control, streams, models }) })
+        let (device, captures) = (device.clone(), Mutex::default());
+        let (streams, models) = (Mutex::default(), Mutex::default());
+        Ok(Self {
+            inner: Arc::new(Shared { id, device, default, control, streams, models, captures }),
+        })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -163,8 +170,60 @@ impl Context {
     /// 207010 when the device has none left.
     pub fn build_begin(&self) -> Result<Model> {
         let model = Model::build_begin(self)?;
-        lock(&self.inner.models).push(model.graph.clone());
+        self.keep_model(&model.graph);
         Ok(model)
+    }
+
+    pub(crate) fn keep_model(&self, graph: &Arc<Graph>) {
+        lock(&self.inner.models).push(graph.clone());
+    }
+
+    pub(crate) fn captures(&self) -> MutexGuard<'_, Vec<Active>> {
+        lock(&self.inner.captures)
+    }
+
+    /// Waits until all its streams are done with what was submitted so far.
+    ///
+    /// # Errors
+    /// 107027 while a stream of it is captured, and all its captures are invalid then; 507046 after
+    /// the timeout of a stream; the code of a task that failed.
+    pub fn synchronize(&self, timeout: Option<Duration>) -> Result<()> {
+        let cores = lock(&self.inner.streams).clone();
+        let own = std::iter::once(self.inner.default.clone());
+        let streams: Vec<Stream> =
+            own.chain(cores).map(|core| Stream { core, context: self.clone() }).collect();
+        let refused = streams.iter().map(Stream::refuse_in_capture).fold(Ok(()), Result::and);
+        refused.and_then(|()| streams.iter().try_for_each(|stream| stream.synchronize(timeout)))
+    }
+
+    /// Copies into memory of the device, at once.
+    ///
+    /// # Errors
+    /// 107000 outside the memory; 107030 when a capture forbids it to this thread.
+    pub fn copy_in(&self, to: (&Memory, u32), bytes: &[u8]) -> Result<()> {
+        self.check_bypass("a copy at once")?;
+        to.0.put(to.1, bytes)
+    }
+
+    /// Copies out of memory of the device, at once.
+    ///
+    /// # Errors
+    /// 107000 outside the memory; 107030 when a capture forbids it to this thread.
+    pub fn copy_out(&self, from: (&Memory, u32), bytes: &mut [u8]) -> Result<()> {
+        self.check_bypass("a copy at once")?;
+        from.0.get(from.1, bytes)
+    }
+
+    /// Fills memory of the device, at once.
+    ///
+    /// # Errors
+    /// 107000 outside the memory; 107030 when a capture forbids it to this thread.
+    pub fn fill(&self, to: (&Memory, u32), value: u8, bytes: usize) -> Result<()> {
+        self.check_bypass("a fill at once")?;
+        to.0.check(to.1, bytes)?;
+        let begin = to.1 as usize;
+        to.0.write(|all| all[begin..begin + bytes].fill(value));
+        Ok(())
     }
 
     pub(crate) fn forget_model(&self, graph: &Arc<Graph>) {

@@ -1,11 +1,11 @@
 //! A device: its tables of objects, its cores, the host's thread.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::capture::{CONDS_MAX, Cond};
 use crate::codes::{Error, PARAM_INVALID, RESOURCE_ALLOC_FAIL, Result, refuse};
 use crate::event::{EVENTS_MAX, Marks};
 use crate::host::{Host, Values};
@@ -30,7 +30,8 @@ pub struct Config {
     pub sq_depth: u32,
     /// Labels that a model can have.
     pub label_ids: u32,
-    /// How long a core without work, and a host that waits, look out before they sleep.
+    /// How long a core without work, and a host that waits, look out before they sleep. Not zero
+    /// only where each of them has a processor to itself.
     pub spin: Duration,
     /// How long a call waits for what should not take long: room in a queue, a model's end when it
     /// is destroyed, a task's end when its stream is aborted.
@@ -72,6 +73,7 @@ pub(crate) struct Inner {
     pub(crate) models: Table<Graph>,
     pub(crate) labels: Table<Mark>,
     pub(crate) lists: Table<List>,
+    pub(crate) conds: Table<Cond>,
     pub(crate) memories: Table<Piece>,
     pub(crate) functions: Table<Entry>,
     pub(crate) label_ids: Mutex<Ids>,
@@ -130,6 +132,7 @@ impl Device {
             models: Table::new(MODELS_MAX),
             labels: Table::new(LABELS_MAX),
             lists: Table::new(LABELS_MAX),
+            conds: Table::new(CONDS_MAX),
             memories: Table::new(MEMORIES_MAX),
             functions: Table::new(FUNCTIONS_MAX),
             label_ids: Mutex::new(Ids::new(config.label_ids)),
@@ -166,14 +169,9 @@ impl Running {
 }
 
 impl Inner {
-    /// Looks out for something on the host, for as long as cores do, where there is a core left
-    /// for it.
+    /// Looks out for something on the host, for as long as cores do.
     pub(crate) fn spin_until(&self, holds: impl Fn() -> bool) {
         if self.config.spin.is_zero() {
-            return;
-        }
-        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        if cores <= self.config.cores {
             return;
         }
         let begin = Instant::now();

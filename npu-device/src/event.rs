@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::capture::Captured;
 use crate::codes::{EVENT_SYNC_TIMEOUT, Error, PARAM_INVALID, RESOURCE_ALLOC_FAIL, Result, refuse};
 use crate::context::Context;
 use crate::lock::lock;
@@ -49,9 +50,19 @@ struct State {
     at: Option<Instant>,
     waiters: VecDeque<Arc<Core>>,
     tasks: usize,
+    /// The capture that it was recorded in last.
+    captured: Option<Captured>,
 }
 
 impl Marks {
+    pub(crate) fn captured(&self) -> Option<Captured> {
+        lock(&self.state).captured.clone()
+    }
+
+    pub(crate) fn set_captured(&self, captured: Option<Captured>) {
+        lock(&self.state).captured = captured;
+    }
+
     /// The number of the next record.
     pub(crate) fn next_mark(&self) -> u64 {
         let mut state = lock(&self.state);
@@ -130,8 +141,9 @@ impl Event {
     /// Whether the last record has run; true without one.
     ///
     /// # Errors
-    /// A capture forbids it.
+    /// 107028 when it was recorded in a capture, which is invalid then.
     pub fn query(&self) -> Result<bool> {
+        self.refuse_if_captured()?;
         let state = lock(&self.marks.state);
         Ok(state.done >= state.submitted)
     }
@@ -139,8 +151,9 @@ impl Event {
     /// Waits on the host until the last record has run; `None` is forever.
     ///
     /// # Errors
-    /// 507047 after the timeout.
+    /// 507047 after the timeout; 107028 when it was recorded in a capture, which is invalid then.
     pub fn synchronize(&self, timeout: Option<Duration>) -> Result<()> {
+        self.refuse_if_captured()?;
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut state = lock(&self.marks.state);
         let wanted = state.submitted;

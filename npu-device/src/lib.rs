@@ -15,6 +15,7 @@
 //! Reasons: docs/adr/0013. Codes: docs/device.md.
 #![deny(unsafe_code)]
 
+mod capture;
 pub mod codes;
 mod context;
 mod device;
@@ -36,6 +37,9 @@ mod stream;
 mod table;
 mod trace;
 
+pub use capture::{
+    CaptureMode, CaptureStatus, CondHandle, CondType, TaskGroup, exchange_capture_mode,
+};
 pub use codes::{Error, Result};
 pub use context::Context;
 pub use device::{Config, Device};

@@ -104,6 +104,21 @@ impl Memory {
         self.context.device().memories.remove(self.piece.id);
     }
 
+    pub(crate) fn put(&self, offset: u32, bytes: &[u8]) -> Result<()> {
+        self.check(offset, bytes.len())?;
+        self.write(|all| {
+            all[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes)
+        });
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, offset: u32, bytes: &mut [u8]) -> Result<()> {
+        self.check(offset, bytes.len())?;
+        let count = bytes.len();
+        self.read(|all| bytes.copy_from_slice(&all[offset as usize..offset as usize + count]));
+        Ok(())
+    }
+
     pub(crate) fn piece(&self) -> &Piece {
         &self.piece
     }

@@ -162,7 +162,7 @@ impl Inner {
     fn stopped(&self, stream: &Arc<Core>, cursor: &mut Cursor, queue: &Queue) -> Pause {
         if cursor.begun {
             let sqe = queue.read(cursor.at);
-            if !self.give_up(stream, &sqe) {
+            if !self.give_up(stream, cursor, &sqe) {
                 return Pause::Blocked(None);
             }
         }

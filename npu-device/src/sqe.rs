@@ -60,6 +60,8 @@ pub mod task {
     pub const NOP: u16 = 103;
     /// Waits until a value is as asked for.
     pub const WAIT_VALUE: u16 = 114;
+    /// Runs a branch of a condition.
+    pub const CAPTURE_CONDITION: u16 = 133;
 }
 
 /// Bit of byte 1: the task writes a report.

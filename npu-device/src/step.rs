@@ -55,12 +55,12 @@ impl Inner {
                 let [to, from, bytes, ..] = sqe.payload;
                 memory(self.copy(to, from, size(bytes)))
             }
-            kind::PLACE_HOLDER => self.place_holder(stream, sqe),
+            kind::PLACE_HOLDER => self.place_holder(stream, cursor, sqe),
             _ => Flow::Fail(INTERNAL_ERROR),
         }
     }
 
-    fn place_holder(&self, stream: &Arc<Core>, sqe: &Sqe) -> Flow {
+    fn place_holder(&self, stream: &Arc<Core>, cursor: &mut Cursor, sqe: &Sqe) -> Flow {
         match sqe.task_type() {
             task::NOP | task::LABEL_SET => Flow::Next,
             task::HOST_FUNCTION => self.host_function(stream, sqe),
@@ -85,6 +85,7 @@ impl Inner {
                 None => Flow::Fail(MODEL_EXECUTE),
             },
             task::STREAM_ACTIVE => self.stream_active(stream, sqe),
+            task::CAPTURE_CONDITION => self.condition(stream, cursor, sqe),
             task::LABEL_GOTO => match self.labels.get(number(sqe.payload[0])) {
                 Some(label) => label.target().map_or(Flow::Fail(INTERNAL_ERROR), jump),
                 None => Flow::Fail(INTERNAL_ERROR),
@@ -200,7 +201,7 @@ impl Inner {
     }
 
     /// A task that was begun no longer waits. False: it can't be left yet.
-    pub(crate) fn give_up(&self, stream: &Arc<Core>, sqe: &Sqe) -> bool {
+    pub(crate) fn give_up(&self, stream: &Arc<Core>, cursor: &mut Cursor, sqe: &Sqe) -> bool {
         match (sqe.kind(), sqe.task_type()) {
             (kind::EVENT_WAIT, _) => {
                 if let Some(marks) = self.events.get(sqe.object) {
@@ -211,6 +212,9 @@ impl Inner {
                 if let Some(bit) = self.notifies.get(sqe.object) {
                     bit.give_up(&self.sched, stream);
                 }
+            }
+            (kind::PLACE_HOLDER, task::CAPTURE_CONDITION) => {
+                self.leave_condition(stream, cursor, sqe);
             }
             (kind::PLACE_HOLDER, task::WAIT_VALUE) => self.values.give_up(stream),
             (kind::PLACE_HOLDER, task::HOST_FUNCTION) => return self.host.take_back(stream),

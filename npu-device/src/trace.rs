@@ -135,6 +135,7 @@ pub(crate) fn name_of(sqe: &Sqe) -> &'static str {
         (_, task::LABEL_GOTO) => "STREAM_LABEL_GOTO",
         (_, task::NOP) => "NOP",
         (_, task::WAIT_VALUE) => "VALUE_WAIT",
+        (_, task::CAPTURE_CONDITION) => "CAPTURE_CONDITION",
         _ => "UNKNOWN",
     }
 }

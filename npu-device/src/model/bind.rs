@@ -20,9 +20,10 @@ impl Model {
     ///
     /// # Errors
     /// 107005 when it is bound already; 107003 for a stream of another context; 107000 unless it is
-    /// persistent and the model still open.
+    /// persistent and the model still open; 107026 for a model that comes of a capture.
     pub fn bind(&self, stream: &Stream, head: bool) -> Result<()> {
         stream.check_context(&self.context)?;
+        self.refuse_captured()?;
         let core = &stream.core;
         if !core.is_persistent() {
             return refuse(PARAM_INVALID, format!("stream {} is not persistent", stream.id()));
@@ -56,8 +57,10 @@ impl Model {
     /// Takes a stream out, after the model has ended its run; its tasks are dropped.
     ///
     /// # Errors
-    /// 107005 when it is not bound to this model; 107037 while the model runs.
+    /// 107005 when it is not bound to this model; 107037 while the model runs; 107026 for a model
+    /// that comes of a capture.
     pub fn unbind(&self, stream: &Stream) -> Result<()> {
+        self.refuse_captured()?;
         let core = &stream.core;
         if !core.graph().is_some_and(|graph| Arc::ptr_eq(&graph, &self.graph)) {
             let what = format!("stream {} is not bound to model {}", stream.id(), self.id());

@@ -1,8 +1,11 @@
 //! The end of a model, in ten steps.
 
+use std::sync::Arc;
+
+use crate::capture::Cond;
 use crate::codes::{MODEL_RUNNING, PARAM_INVALID, Result, refuse};
 use crate::lock::lock;
-use crate::model::Model;
+use crate::model::{Graph, Model};
 use crate::sqe::{Operation, Sqe};
 
 /// A model on its way out.
@@ -20,9 +23,9 @@ type Step = (&'static str, fn(&mut Teardown<'_>) -> Result<()>);
 const STEPS: [Step; 10] = [
     ("release the end notify", release_end),
     ("release the device's memory and records of arguments", |t| {
-        let mut build = lock(&t.model.graph.build);
-        build.rewinds = Vec::new();
-        Ok(())
+        lock(&t.model.graph.build).rewinds = Vec::new();
+        let conds = t.model.graph.take_conds();
+        conds.iter().try_for_each(|cond| cond.release(t.model.context.device()))
     }),
     // Copies name memory by address; nothing is recorded for them.
     ("release records of copies", |_| Ok(())),
@@ -55,7 +58,8 @@ const STEPS: [Step; 10] = [
 fn release_end(t: &mut Teardown<'_>) -> Result<()> {
     let end = lock(&t.model.graph.build).end.take();
     lock(&t.model.graph.exec).loaded = None;
-    if let Some(end) = end {
+    // That of a branch is its condition's.
+    if let Some(end) = end.filter(|_| !t.model.graph.is_branch()) {
         t.model.context.device().notifies.remove(end.id);
     }
     Ok(())
@@ -71,6 +75,20 @@ fn leave_context(t: &mut Teardown<'_>) -> Result<()> {
         drop(build);
         let Some(core) = masters else { return Ok(()) };
         model.unbind_core(&core)?;
+        if model.graph.capture.is_some() {
+            model.context.device().streams.remove(core.sq);
+        }
+    }
+}
+
+impl Graph {
+    fn take_conds(&self) -> Vec<Arc<Cond>> {
+        let capture = self.capture.as_ref().map(lock);
+        capture.map(|mut capture| capture.take_conds()).unwrap_or_default()
+    }
+
+    fn is_branch(&self) -> bool {
+        self.capture.as_ref().is_some_and(|capture| lock(capture).is_sub())
     }
 }
 
@@ -78,9 +96,16 @@ impl Model {
     /// Ends it; its streams are free again and their tasks gone.
     ///
     /// # Errors
-    /// 107000 when it was destroyed before; 107037 when its run does not end in the time that the
+    /// 107000 when it was destroyed before, unless it comes of a capture, and for a branch of a
+    /// condition, which ends with its model; 107026 while it is captured; 107037 when its run does not end in the time that the
     /// device was configured with, and it is as it was.
     pub fn destroy(&self) -> Result<()> {
+        if self.graph.capture.is_some() {
+            if lock(&self.graph.build).destroyed {
+                return Ok(());
+            }
+            self.check_own()?;
+        }
         if !self.graph.wait_idle(self.context.device().config.patience) {
             return refuse(MODEL_RUNNING, format!("model {} is running", self.id()));
         }
@@ -91,6 +116,19 @@ impl Model {
                 return refuse(PARAM_INVALID, what);
             }
         }
+        self.run_steps()
+    }
+
+    /// The same without asking, for what came to nothing and for branches.
+    pub(crate) fn teardown(&self) -> Result<()> {
+        if std::mem::replace(&mut lock(&self.graph.build).destroyed, true) {
+            return Ok(());
+        }
+        self.graph.wait_idle(self.context.device().config.patience);
+        self.run_steps()
+    }
+
+    fn run_steps(&self) -> Result<()> {
         let mut teardown = Teardown { model: self, task: None };
         STEPS.iter().try_for_each(|(_, step)| step(&mut teardown))
     }

@@ -7,7 +7,7 @@
 //! I3. The next run begins when `active` is 0 and the end of the last one was taken.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use executor_core::error::Code;
@@ -27,6 +27,8 @@ pub(crate) struct Loaded {
     pub(crate) streams: Box<[Arc<Core>]>,
     pub(crate) end: Arc<Bit>,
     pub(crate) rewinds: Box<[(Arc<Marks>, u64)]>,
+    /// Cells that are set before a run.
+    pub(crate) resets: Box<[(u64, u64)]>,
 }
 
 /// The state of runs.
@@ -100,6 +102,9 @@ impl Graph {
         loaded.end.clear();
         for (marks, mark) in &loaded.rewinds {
             marks.rewind(*mark);
+        }
+        for (address, value) in &loaded.resets {
+            let _ = device.store(*address, *value, 8);
         }
         for head in &loaded.heads {
             if device.sched.activate(head, 0) {
@@ -205,6 +210,11 @@ impl Graph {
         lock(&self.exec).waiters.retain(|other| !Arc::ptr_eq(other, stream));
     }
 
+    /// Does something between two runs, as soon as there is none; `None` after the timeout.
+    pub(crate) fn while_idle<R>(&self, timeout: Duration, act: impl FnOnce() -> R) -> Option<R> {
+        self.idle_exec(timeout).map(|_exec| act())
+    }
+
     /// Whether it runs.
     pub(crate) fn is_idle(&self) -> bool {
         lock(&self.exec).is_idle()
@@ -212,16 +222,20 @@ impl Graph {
 
     /// Waits on the host until nothing of it runs; false after the timeout.
     pub(crate) fn wait_idle(&self, timeout: Duration) -> bool {
+        self.idle_exec(timeout).is_some()
+    }
+
+    fn idle_exec(&self, timeout: Duration) -> Option<MutexGuard<'_, Exec>> {
         let deadline = Instant::now() + timeout;
         let mut exec = lock(&self.exec);
         while !exec.is_idle() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return false;
+                return None;
             }
             let woken = self.idle.wait_timeout(exec, left);
             exec = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        true
+        Some(exec)
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::codes::{
-    INTERNAL_ERROR, MODEL_ABORT_NORMAL, MODEL_EXECUTE, Result, STREAM_SYNC_TIMEOUT, refuse,
+    FEATURE_NOT_SUPPORT, INTERNAL_ERROR, MODEL_ABORT_NORMAL, MODEL_EXECUTE, Result,
+    STREAM_SYNC_TIMEOUT, refuse,
 };
 use crate::lock::lock;
 use crate::model::{Model, bind::not_ready};
@@ -19,8 +20,9 @@ impl Model {
     ///
     /// # Errors
     /// 507000 when there is one already, or the stream is not of this model; 207009 when no notify
-    /// is left.
+    /// is left; 107026 for a model that comes of a capture.
     pub fn end_task(&self, stream: &Stream) -> Result<u16> {
+        self.refuse_captured()?;
         let device = self.context.device();
         if !stream.core.graph().is_some_and(|graph| Arc::ptr_eq(&graph, &self.graph)) {
             let what = format!("stream {} is not of model {}", stream.id(), self.id());
@@ -48,7 +50,7 @@ impl Model {
         self.execute_async(&stream)?;
         let outcome = stream.synchronize(timeout);
         if outcome.as_ref().is_err_and(|error| error.code() == STREAM_SYNC_TIMEOUT) {
-            self.abort();
+            self.stop();
             let deadline = Instant::now() + ABORT_WAIT;
             stream.core.wait_until(Some(deadline), || !stream.core.has_work());
             // That this run was aborted is what the timeout says.
@@ -60,10 +62,12 @@ impl Model {
     /// Runs it in the order of a stream's tasks. Whoever synchronises that stream gets its code.
     ///
     /// # Errors
-    /// 507011 before [`Model::build_end`]; 107003 for a stream of another context; 107000 for a
+    /// 507011 before [`Model::build_end`]; 107026 while it is captured, 107000 for a branch of a
+    /// condition; 107030 when the stream is captured; 107003 for a stream of another context; 107000 for a
     /// persistent one.
     pub fn execute_async(&self, stream: &Stream) -> Result<()> {
         stream.check_context(&self.context)?;
+        self.check_own()?;
         if stream.core.is_persistent() {
             return refuse(crate::codes::PARAM_INVALID, "a model runs from an ordinary stream");
         }
@@ -88,7 +92,18 @@ impl Model {
 
     /// Stops its run: each stream ends after the task it is at. Whoever waits for the run gets
     /// 507023. The model can run again.
-    pub fn abort(&self) {
+    ///
+    /// # Errors
+    /// 207000 for a model that comes of a capture.
+    pub fn abort(&self) -> Result<()> {
+        if self.graph.capture.is_some() {
+            return refuse(FEATURE_NOT_SUPPORT, "a model that comes of a capture is not aborted");
+        }
+        self.stop();
+        Ok(())
+    }
+
+    fn stop(&self) {
         self.graph.fail(self.context.device(), MODEL_ABORT_NORMAL);
         self.graph.wait_idle(ABORT_WAIT);
     }

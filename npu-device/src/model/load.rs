@@ -13,10 +13,10 @@ impl Model {
     /// Completes it; from here on nothing can be added, and it can run.
     ///
     /// # Errors
-    /// 107005 without streams; 507011 without an end mark; 107000 when it is complete already.
+    /// 107026 for a model that comes of a capture; 107005 without streams; 507011 without an end mark; 107000 when it is complete already.
     pub fn build_end(&self) -> Result<()> {
-        let device = self.context.device();
-        let streams = {
+        self.refuse_captured()?;
+        {
             let build = lock(&self.graph.build);
             if build.complete || build.destroyed {
                 return Err(not_ready(PARAM_INVALID, self, "is complete already"));
@@ -27,9 +27,15 @@ impl Model {
             if build.end.is_none() {
                 return Err(not_ready(MODEL_EXECUTE, self, "has no end mark"));
             }
-            build.streams.clone()
-        };
-        if device.config.auto_split {
+        }
+        self.load()
+    }
+
+    /// Gives the streams their queues, tells the device, and makes the model ready to run.
+    pub(crate) fn load(&self) -> Result<()> {
+        let device = self.context.device();
+        let streams = lock(&self.graph.build).streams.clone();
+        if device.config.auto_split || self.graph.capture.is_some() {
             split::build_queues(streams.iter())?;
             for core in &streams {
                 let head = lock(&self.graph.build).heads.iter().any(|own| Arc::ptr_eq(own, core));
@@ -37,6 +43,9 @@ impl Model {
             }
         }
         self.maintain(Operation::ModelPreProc, None)?;
+        let capture = self.graph.capture.as_ref().map(lock);
+        let resets = capture.as_ref().map(|capture| capture.resets()).unwrap_or_default();
+        drop(capture);
         let mut build = lock(&self.graph.build);
         build.complete = true;
         for core in &build.streams {
@@ -48,6 +57,7 @@ impl Model {
             streams: build.streams.iter().cloned().collect(),
             end,
             rewinds: build.rewinds.iter().cloned().collect(),
+            resets,
         }));
         Ok(())
     }

@@ -18,8 +18,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
+use crate::capture::{Capture, Cond, Stage};
 use crate::codes::{
-    Error, INSUFFICIENT_INPUT_ARRAY, INTERNAL_ERROR, NO_MODEL, PARAM_INVALID, Result, refuse,
+    Error, INSUFFICIENT_INPUT_ARRAY, INTERNAL_ERROR, MODEL_CAPTURED, MODEL_EXECUTE, NO_MODEL,
+    PARAM_INVALID, Result, refuse,
 };
 use crate::context::Context;
 use crate::event::Marks;
@@ -49,6 +51,8 @@ pub(crate) struct Graph {
     pub(crate) build: Mutex<Build>,
     pub(crate) exec: Mutex<Exec>,
     pub(crate) idle: Condvar,
+    /// What it is besides when it comes of a capture.
+    pub(crate) capture: Option<Mutex<Capture>>,
 }
 
 /// What a model is made of.
@@ -87,7 +91,7 @@ impl std::fmt::Debug for Callback {
 pub struct CallbackId(u64);
 
 impl Graph {
-    fn new(id: u32, label_ids: u32) -> Self {
+    fn new(id: u32, label_ids: u32, capture: Option<Mutex<Capture>>) -> Self {
         Self {
             id,
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
@@ -107,6 +111,7 @@ impl Graph {
             }),
             exec: Mutex::default(),
             idle: Condvar::new(),
+            capture,
         }
     }
 
@@ -148,9 +153,22 @@ pub struct Model {
 
 impl Model {
     pub(crate) fn build_begin(context: &Context) -> Result<Self> {
+        Self::begin(context, None)
+    }
+
+    /// A model to capture into: a branch of a condition, or one that is the context's.
+    pub(crate) fn capture_begin(context: &Context, cond: Option<&Arc<Cond>>) -> Result<Self> {
+        let model = Self::begin(context, Some(Capture::new(cond.map(Arc::downgrade))))?;
+        if cond.is_none() {
+            context.keep_model(&model.graph);
+        }
+        Ok(model)
+    }
+
+    fn begin(context: &Context, capture: Option<Mutex<Capture>>) -> Result<Self> {
         let device = context.device();
         let label_ids = device.config.label_ids;
-        let graph = device.models.insert(|id| Graph::new(id, label_ids));
+        let graph = device.models.insert(|id| Graph::new(id, label_ids, capture));
         let graph = graph.ok_or_else(|| {
             Error::new(NO_MODEL, format!("all {MODELS_MAX} models of the device are used"))
         })?;
@@ -161,6 +179,29 @@ impl Model {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.graph.id
+    }
+
+    /// For what is done to models that are built, not captured.
+    pub(crate) fn refuse_captured(&self) -> Result<()> {
+        if self.graph.capture.is_some() {
+            return refuse(MODEL_CAPTURED, format!("model {} comes of a capture", self.id()));
+        }
+        Ok(())
+    }
+
+    /// For what is done to models that stand for themselves and are not being captured.
+    pub(crate) fn check_own(&self) -> Result<()> {
+        let Some(capture) = self.graph.capture.as_ref().map(lock) else { return Ok(()) };
+        if capture.is_under_way() {
+            return refuse(MODEL_CAPTURED, format!("model {} is being captured", self.id()));
+        }
+        if capture.is_sub() {
+            return refuse(PARAM_INVALID, format!("model {} is a branch", self.id()));
+        }
+        if capture.stage != Stage::Ready {
+            return refuse(MODEL_EXECUTE, format!("model {} did not become ready", self.id()));
+        }
+        Ok(())
     }
 
     /// Names it; the last name counts.

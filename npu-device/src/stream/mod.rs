@@ -105,6 +105,8 @@ pub(crate) struct Cursor {
     pub(crate) begun: bool,
     /// When its wait ends.
     pub(crate) deadline: Option<Instant>,
+    /// The branch of a condition that it waits for.
+    pub(crate) branch: Option<Arc<Graph>>,
 }
 
 impl Core {
@@ -287,8 +289,9 @@ impl Stream {
     /// Whether all submitted tasks are done; a stream of a model has none of its own.
     ///
     /// # Errors
-    /// The code of a task that failed, once.
+    /// The code of a task that failed, once; 107027 when it is captured.
     pub fn query(&self) -> Result<bool> {
+        self.refuse_in_capture()?;
         let done = !self.core.has_work();
         self.outcome().map(|()| done)
     }
@@ -297,12 +300,13 @@ impl Stream {
     /// whose tasks are its model's, there is nothing to wait for.
     ///
     /// # Errors
-    /// 507046 after the timeout, 107023 when it was aborted, or the code of the first task that
+    /// 507046 after the timeout, 107023 when it was aborted, 107027 when it is captured, or the code of the first task that
     /// failed since the last time.
     pub fn synchronize(&self, timeout: Option<Duration>) -> Result<()> {
         if self.core.is_persistent() {
             return Ok(());
         }
+        self.refuse_in_capture()?;
         let core = &self.core;
         let (wanted, aborts) = {
             let submit = lock(&core.submit);
@@ -334,12 +338,13 @@ impl Stream {
     /// Stops the task it is at, as soon as that can be, and drops those behind it.
     ///
     /// # Errors
-    /// 207000 for persistent streams, whose model is aborted instead; 507012 when its task does
+    /// 207000 for persistent streams, whose model is aborted instead; 107027 when it is captured; 507012 when its task does
     /// not end in the time that the device was configured with.
     pub fn abort(&self) -> Result<()> {
         if self.core.is_persistent() {
             return refuse(FEATURE_NOT_SUPPORT, "a persistent stream ends with its model's abort");
         }
+        self.refuse_in_capture()?;
         {
             let mut submit = lock(&self.core.submit);
             submit.aborting += 1;
@@ -371,9 +376,10 @@ impl Stream {
     /// Ends it after the tasks that were submitted.
     ///
     /// # Errors
-    /// 107005 while it is bound to a model; 107000 for the context's default stream; 507046 when
+    /// 107005 while it is bound to a model; 107027 when it is captured; 107000 for the context's default stream; 507046 when
     /// its tasks do not end in the time that the device was configured with.
     pub fn destroy(self) -> Result<()> {
+        self.refuse_in_capture()?;
         if self.core.graph().is_some() {
             return refuse(STREAM_MODEL, format!("stream {} is bound to a model", self.id()));
         }

@@ -55,6 +55,11 @@ impl Queue {
         self.places[self.index(position)].read()
     }
 
+    /// The entry at a place, if the queue has that place.
+    pub(crate) fn get(&self, position: u64) -> Option<Sqe> {
+        self.places.get(self.index(position)).map(Place::read)
+    }
+
     /// The task at a place, if there is one.
     pub(crate) fn task(&self, position: u64) -> Option<u16> {
         let task = self.tasks.get(self.index(position))?.load(Ordering::Relaxed);

@@ -4,14 +4,17 @@
 //! stream is of fixed depth, or (AutoSplit) a buffer of the host that is continued in a slave
 //! stream when it is nearly full.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
-use crate::codes::{MODEL_EXECUTE, Result, STREAM_ABORT, STREAM_TASK_FULL, refuse};
+use crate::capture::Update;
+use crate::codes::{
+    CAPTURE_MODE_NOT_SUPPORT, MODEL_EXECUTE, Result, STREAM_ABORT, STREAM_TASK_FULL, refuse,
+};
 use crate::device::Inner;
 use crate::lock::lock;
-use crate::model::split;
+use crate::model::{Graph, split};
 use crate::sqe::{Sqe, WRITE_REPORT};
 use crate::stream::Core;
 
@@ -30,6 +33,10 @@ pub(crate) struct Submit {
     pub(crate) slaves: Vec<Arc<Core>>,
     /// Its model is complete: nothing can be added.
     pub(crate) complete: bool,
+    /// The model that it is captured into.
+    pub(crate) capture: Option<Arc<Graph>>,
+    /// The update that its tasks are.
+    pub(crate) update: Option<Box<Update>>,
 }
 
 impl Submit {
@@ -66,6 +73,9 @@ impl Core {
             if submit.aborting > 0 {
                 return refuse(STREAM_ABORT, format!("stream {} is being aborted", self.shown));
             }
+            if submit.capture.is_some() || submit.update.is_some() {
+                return self.divert(device, submit, &sqes);
+            }
             let tail = self.tail.load(Ordering::Relaxed);
             if room(tail) {
                 for (at, sqe) in (tail..).zip(&mut sqes) {
@@ -87,10 +97,33 @@ impl Core {
         }
     }
 
+    /// To where tasks go that are not run now.
+    fn divert(
+        self: &Arc<Self>,
+        device: &Inner,
+        mut submit: MutexGuard<'_, Submit>,
+        sqes: &[Sqe],
+    ) -> Result<Placed> {
+        let [sqe] = *sqes else {
+            let what = format!("stream {} is captured or updating: it runs no model", self.shown);
+            return refuse(CAPTURE_MODE_NOT_SUPPORT, what);
+        };
+        if let Some(graph) = submit.capture.clone() {
+            drop(submit);
+            return graph.capture_task(self, device, sqe);
+        }
+        if let Some(update) = &mut submit.update {
+            update.add(sqe)?;
+        }
+        Ok(Placed { stream: self.clone(), position: 0, task: 0 })
+    }
+
     /// Behind the tasks of a model's stream.
     fn append(self: &Arc<Self>, device: &Inner, mut sqe: Sqe) -> Result<Placed> {
         let graph = self.graph();
-        if let Some(graph) = graph.filter(|_| device.config.auto_split) {
+        if let Some(graph) =
+            graph.filter(|graph| device.config.auto_split || graph.capture.is_some())
+        {
             return split::append(self, device, &graph, sqe);
         }
         let mut submit = lock(&self.submit);
@@ -140,6 +173,24 @@ impl Core {
         let queue = self.queue();
         let from = if self.is_persistent() { 0 } else { self.head.load(Ordering::Acquire) };
         (from..self.tail.load(Ordering::Acquire)).map(|at| queue.read(at)).collect()
+    }
+}
+
+impl Placed {
+    /// The entry, unless its model has ended.
+    pub(crate) fn read(&self) -> Option<Sqe> {
+        self.stream.queue().get(self.position)
+    }
+
+    /// Another task of the same kind in its place, with its numbers, unless its model has ended.
+    /// The model is idle.
+    pub(crate) fn replace(&self, sqe: &Sqe) {
+        let queue = self.stream.queue();
+        let Some(old) = queue.get(self.position) else { return };
+        let mut new = *sqe;
+        (new.header.stream, new.header.task) = (old.header.stream, old.header.task);
+        new.header.flags = old.header.flags;
+        queue.write(self.position, &new);
     }
 }
 

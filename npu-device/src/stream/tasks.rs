@@ -1,6 +1,8 @@
 //! What can be submitted to a stream. Every call gives the task's number.
 
-use crate::codes::{PARAM_INVALID, Result, STREAM_CONTEXT, STREAM_MODEL, refuse};
+use crate::codes::{
+    CAPTURE_MODE_BLOCK_ASYNC, PARAM_INVALID, Result, STREAM_CONTEXT, STREAM_MODEL, refuse,
+};
 use crate::context::Context;
 use crate::event::{Event, EventFlags};
 use crate::kernel::Function;
@@ -114,18 +116,17 @@ impl Stream {
     /// # Errors
     /// As [`Stream::nop`].
     pub fn record_event(&self, event: &Event) -> Result<u16> {
-        let mark = event.marks.next_mark();
-        if let Some(graph) = self.core.graph() {
-            graph.rewinds_of(&event.marks, mark);
-        }
-        self.put(Sqe::event(kind::EVENT_RECORD, number(event), mark, 0))
+        self.record(&event.marks, number(event))
     }
 
-    /// Waits for the event's last record; at once if there was none.
+    /// Waits for the event's last record; at once if there was none. A stream that waits for an
+    /// event of a capture joins the capture.
     ///
     /// # Errors
-    /// As [`Stream::nop`].
+    /// As [`Stream::nop`]; 107024 when a captured stream waits for something outside its capture;
+    /// 107028 when the event's capture is over; 107031 when the default stream would join.
     pub fn wait_event(&self, event: &Event, timeout_s: u32) -> Result<u16> {
+        self.follow(event)?;
         let mark = event.marks.expect_wait(self.context.device().streams.live());
         self.put(Sqe::event(kind::EVENT_WAIT, number(event), mark, timeout_s))
     }
@@ -190,6 +191,22 @@ impl Stream {
         let mut sqe = Sqe::new(kind::SDMA);
         sqe.payload[..3].copy_from_slice(&[target, source, bytes as u64]);
         self.put(sqe)
+    }
+
+    /// Copies memory of the caller, which it may change when this returns: not before everything
+    /// that was submitted is done.
+    ///
+    /// # Errors
+    /// 107000 outside the memory; 107041 when a capture forbids it to this thread; else as
+    /// [`Stream::synchronize`].
+    pub fn copy_in(&self, to: (&Memory, u32), bytes: &[u8]) -> Result<()> {
+        if !self.context.may_bypass_captures() {
+            let what = "an asynchronous copy of the caller's memory while a capture forbids it";
+            return refuse(CAPTURE_MODE_BLOCK_ASYNC, what);
+        }
+        to.0.check(to.1, bytes.len())?;
+        self.synchronize(None)?;
+        to.0.put(to.1, bytes)
     }
 
     /// Starts another stream of the same model, which then runs from its beginning.

@@ -54,10 +54,10 @@ fn abort_gives_the_waiting_stream_its_code() {
     let user = ordinary(&context);
     model.execute_async(&user).unwrap();
     until(|| model.is_running());
-    model.abort();
+    model.abort().unwrap();
     assert_eq!(code(user.synchronize(LONG)), 507_023);
     assert!(!model.is_running());
-    model.abort();
+    model.abort().unwrap();
     user.record_notify(&notify).unwrap();
     model.execute_async(&user).unwrap();
     user.synchronize(LONG).unwrap();

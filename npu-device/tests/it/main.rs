@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "what the helpers of tests do")]
 
 mod abort;
+mod capture;
+mod conditions;
 mod labels;
 mod lifecycle;
 mod program;
