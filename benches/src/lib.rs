@@ -13,6 +13,7 @@
 pub mod args;
 pub mod blocks;
 pub mod cores;
+pub mod device;
 pub mod flow;
 pub mod kernels;
 pub mod limits;

@@ -120,6 +120,22 @@ const FIGURES: &[Figure] = &[
         keys: &["models", "two_thread_speedup_det", "load_vs_ort", "counter_counts"],
     },
     Figure {
+        name: "device",
+        package: "benches",
+        program: "figure-device",
+        needs: &[],
+        keys: &[
+            "empty_task_ns",
+            "submit_to_first_task_ns",
+            "run_1000_us",
+            "allocs",
+            "counter_counts",
+            "line_transfer_ns",
+            "call_ns",
+            "iqr",
+        ],
+    },
+    Figure {
         name: "orientation",
         package: "orientation-demo",
         program: "orientation-demo",
