@@ -12,7 +12,7 @@ use crate::host::{Host, Values};
 use crate::kernel::{Entry, FUNCTIONS_MAX};
 use crate::label::{IDS_MAX, Ids, LABELS_MAX, List, Mark};
 use crate::lock::lock;
-use crate::memory::{MEMORIES_MAX, Piece};
+use crate::memory::{MEMORIES_MAX, Piece, RawMemory};
 use crate::model::{Graph, MODELS_MAX};
 use crate::notify::{Bit, NOTIFIES_MAX};
 use crate::sched::Sched;
@@ -64,6 +64,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) begin: Instant,
     pub(crate) ending: AtomicBool,
+    /// Memory that is not this crate's.
+    pub(crate) raw: Option<Arc<dyn RawMemory>>,
     pub(crate) sched: Sched,
     pub(crate) host: Host,
     pub(crate) values: Values,
@@ -106,6 +108,18 @@ impl Device {
     /// # Errors
     /// 107000 for a configuration that makes no sense; 207005 when a thread can't be started.
     pub fn new(config: Config) -> Result<Self> {
+        Self::make(config, None)
+    }
+
+    /// The same, of which tasks can also name memory that is somebody else's, by its address.
+    ///
+    /// # Errors
+    /// As [`Device::new`].
+    pub fn with_raw_memory(config: Config, raw: Arc<dyn RawMemory>) -> Result<Self> {
+        Self::make(config, Some(raw))
+    }
+
+    fn make(config: Config, raw: Option<Arc<dyn RawMemory>>) -> Result<Self> {
         if config.cores == 0 || config.cores > 1024 {
             return refuse(PARAM_INVALID, format!("{} cores: 1 to 1024", config.cores));
         }
@@ -123,6 +137,7 @@ impl Device {
             config,
             begin: Instant::now(),
             ending: AtomicBool::new(false),
+            raw,
             sched: Sched::new(STREAMS_MAX as usize, config.spin),
             host: Host::new(),
             values: Values::new(),

@@ -294,6 +294,14 @@ impl Stream {
         count: u32,
         list: &LabelList,
     ) -> Result<u16> {
+        self.switch_by_index_at(index.0.check(index.1, 4)?, count, list)
+    }
+
+    /// The same for an index at a device address.
+    ///
+    /// # Errors
+    /// As [`Stream::switch_by_index`].
+    pub fn switch_by_index_at(&self, address: u64, count: u32, list: &LabelList) -> Result<u16> {
         let labels = list.list.labels.len();
         if count == 0 || count as usize > labels {
             return refuse(PARAM_INVALID, format!("switch over {count} of {labels} labels"));
@@ -302,7 +310,6 @@ impl Stream {
             return refuse(INTERNAL_ERROR, "labels need a stream of a model");
         }
         let mut sqe = Sqe::place_holder(task::LABEL_SWITCH_BY_INDEX);
-        let address = index.0.check(index.1, 4)?;
         sqe.payload[..3].copy_from_slice(&[address, u64::from(count), u64::from(list.list.id)]);
         self.put(sqe)
     }

@@ -10,7 +10,8 @@
 //! ```
 //! A task is all in its entry: what it names, it names by number, and the numbers are looked up
 //! when it runs. So submitting and running allocate nothing, and an object that is gone by then is
-//! a code, never a wild access. Every object here is safe; nothing waits by polling.
+//! a code, never a wild access. Every object here is safe. Nothing polls, but for values in
+//! raw memory ([`RawMemory`]), whose writers say nothing.
 //!
 //! Reasons: docs/adr/0013. Codes: docs/device.md.
 #![deny(unsafe_code)]
@@ -46,7 +47,7 @@ pub use device::{Config, Device};
 pub use event::{Event, EventFlags};
 pub use kernel::{Call, Fault, Function, Kernel};
 pub use label::{Label, LabelList};
-pub use memory::Memory;
+pub use memory::{Memory, RawMemory};
 pub use model::{CallbackId, Model};
 pub use notify::Notify;
 pub use program::ProgramTask;

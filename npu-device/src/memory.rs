@@ -18,6 +18,24 @@ const TAG: u64 = 0xD0;
 /// Bytes of one piece, at most.
 pub(crate) const BYTES_MAX: usize = 1 << 32;
 
+/// Memory that is not this crate's, by address: what a C program has. Every call says whether the
+/// memory is there. Addresses never begin with the byte `0xD0`.
+pub trait RawMemory: std::fmt::Debug + Send + Sync {
+    /// The value of `bytes` (at most 8) bytes.
+    fn load(&self, address: u64, bytes: usize) -> Option<u64>;
+    /// Writes the low `bytes` (at most 8) bytes of a value.
+    fn store(&self, address: u64, value: u64, bytes: usize) -> Option<()>;
+    /// Fills memory.
+    fn fill(&self, address: u64, value: u8, bytes: usize) -> Option<()>;
+    /// Copies memory; the ranges may overlap.
+    fn copy(&self, to: u64, from: u64, bytes: usize) -> Option<()>;
+}
+
+/// Whether an address is of a [`Memory`].
+pub(crate) fn is_own(address: u64) -> bool {
+    address >> 56 == TAG
+}
+
 /// What tasks know of a piece of memory.
 #[derive(Debug)]
 pub(crate) struct Piece {
@@ -154,8 +172,16 @@ impl Inner {
         self.memories.get(id).map(|piece| (piece, offset)).ok_or(Outside)
     }
 
+    /// Whoever has the memory of an address that is not of a [`Memory`].
+    fn raw_of(&self, address: u64) -> Option<&dyn RawMemory> {
+        self.raw.as_deref().filter(|_| !is_own(address))
+    }
+
     /// The value of `bytes` (at most 8) bytes at an address.
     pub(crate) fn load(&self, address: u64, bytes: usize) -> std::result::Result<u64, Outside> {
+        if let Some(raw) = self.raw_of(address) {
+            return raw.load(address, bytes).ok_or(Outside);
+        }
         let (piece, offset) = self.piece(address)?;
         let held = piece.held();
         let from = held.get(offset..).and_then(|rest| rest.get(..bytes)).ok_or(Outside)?;
@@ -170,6 +196,11 @@ impl Inner {
         value: u64,
         bytes: usize,
     ) -> std::result::Result<(), Outside> {
+        if let Some(raw) = self.raw_of(address) {
+            raw.store(address, value, bytes).ok_or(Outside)?;
+            self.values.changed(&self.sched);
+            return Ok(());
+        }
         let word = value.to_le_bytes();
         let from = word.get(..bytes).ok_or(Outside)?;
         self.write(address, bytes, |to| to.copy_from_slice(from))
@@ -181,6 +212,11 @@ impl Inner {
         value: u8,
         bytes: usize,
     ) -> std::result::Result<(), Outside> {
+        if let Some(raw) = self.raw_of(address) {
+            raw.fill(address, value, bytes).ok_or(Outside)?;
+            self.values.changed(&self.sched);
+            return Ok(());
+        }
         self.write(address, bytes, |to| to.fill(value))
     }
 
@@ -208,6 +244,11 @@ impl Inner {
         from: u64,
         bytes: usize,
     ) -> std::result::Result<(), Outside> {
+        if let (Some(raw), Some(_)) = (self.raw_of(to), self.raw_of(from)) {
+            raw.copy(to, from, bytes).ok_or(Outside)?;
+            self.values.changed(&self.sched);
+            return Ok(());
+        }
         let (target, at) = self.piece(to)?;
         let (source, begin) = self.piece(from)?;
         let end = begin.checked_add(bytes).filter(|end| *end <= source.size).ok_or(Outside)?;

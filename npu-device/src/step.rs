@@ -11,9 +11,13 @@ use crate::codes::{AICORE_EXCEPTION, AICORE_TRAP, INTERNAL_ERROR, MODEL_EXECUTE,
 use crate::device::Inner;
 use crate::host::called;
 use crate::kernel::Call;
+use crate::memory::is_own;
 use crate::model::Start;
 use crate::sqe::{Sqe, kind, task};
 use crate::stream::{Core, Cursor, WaitValue};
+
+/// How soon raw memory is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// How a stream goes on after a task.
 pub(crate) enum Flow {
@@ -68,7 +72,7 @@ impl Inner {
                 let [address, value, bytes, ..] = sqe.payload;
                 memory(self.fill(address, value.to_le_bytes()[0], size(bytes)))
             }
-            task::WAIT_VALUE => self.wait_value(stream, sqe),
+            task::WAIT_VALUE => self.wait_value(stream, cursor, sqe),
             task::EVENT_RESET => match self.events.get(number(sqe.payload[0])) {
                 Some(marks) => {
                     marks.rewind(1);
@@ -133,7 +137,7 @@ impl Inner {
         }
     }
 
-    fn wait_value(&self, stream: &Arc<Core>, sqe: &Sqe) -> Flow {
+    fn wait_value(&self, stream: &Arc<Core>, cursor: &mut Cursor, sqe: &Sqe) -> Flow {
         let [address, operand, condition, ..] = sqe.payload;
         let Some(condition) = WaitValue::of(condition) else { return Flow::Fail(INTERNAL_ERROR) };
         for registered in [false, true] {
@@ -149,6 +153,7 @@ impl Inner {
                 self.values.wait(stream);
             }
         }
+        cursor.deadline = (!is_own(address)).then(|| Instant::now() + LOOK_AGAIN);
         Flow::Wait
     }
 

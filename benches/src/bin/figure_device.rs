@@ -1,9 +1,9 @@
 //! `figure-device`: tasks of the device of streams, beside a call and a cache-line transfer.
 //!
 //! One core on the far processor, the host on the near one, both looking out before they sleep.
-//! Back of the envelope: a submission is one lock, one line of 64 bytes and a fence; running is that
-//! line, two counts of the function and its call. A first task needs four lines between the two: the
-//! ready bit, the scheduler's lock, the entry, the tail.
+//! Back of the envelope: a submission is one lock, one line of 64 bytes and a fence; running is
+//! that line, two counts of the function and its call. A first task needs four lines between the
+//! two: the ready bit, the scheduler's lock, the entry, the tail.
 
 use benches::Failure;
 use benches::args::Args;

@@ -43,7 +43,10 @@ pub enum CondType {
 #[derive(Debug)]
 pub(crate) struct Cond {
     id: u32,
-    cell: Memory,
+    /// Where the cell is.
+    address: u64,
+    /// The cell, unless it is in raw memory.
+    cell: Option<Memory>,
     default: u64,
     reset: bool,
     /// Set when a branch has ended.
@@ -56,7 +59,7 @@ pub(crate) struct Cond {
 
 impl Cond {
     pub(super) fn reset(&self) -> Option<(u64, u64)> {
-        self.reset.then(|| (self.cell.address(0), self.default))
+        self.reset.then_some((self.address, self.default))
     }
 
     pub(super) fn end(&self) -> Arc<Bit> {
@@ -93,7 +96,7 @@ impl Cond {
         }
         device.conds.remove(self.id);
         device.notifies.remove(self.end.id);
-        self.cell.clone().free();
+        self.cell.clone().into_iter().for_each(Memory::free);
         Ok(())
     }
 }
@@ -106,10 +109,10 @@ pub struct CondHandle {
 }
 
 impl CondHandle {
-    /// The cell that decides: 64 bits at offset 0, freed with the model.
+    /// The cell that decides: 64 bits at offset 0, freed with the model. None in raw memory.
     #[must_use]
-    pub fn cell(&self) -> &Memory {
-        &self.cond.cell
+    pub fn cell(&self) -> Option<&Memory> {
+        self.cond.cell.as_ref()
     }
 }
 
@@ -121,15 +124,37 @@ impl Model {
     /// 107000 unless the model is being captured; 207001, 207005 and 207009 when the device has no
     /// memory, condition or notify left.
     pub fn condition(&self, default: u64, reset: bool) -> Result<CondHandle> {
+        let cell = self.context.allocate(8)?;
+        let made = self.make_condition(cell.address(0), Some(cell.clone()), default, reset);
+        made.inspect_err(|_| cell.free())
+    }
+
+    /// The same with a cell in the raw memory that the device was made with, which is there as long
+    /// as the model.
+    ///
+    /// # Errors
+    /// As [`Model::condition`].
+    pub fn condition_at(&self, address: u64, default: u64, reset: bool) -> Result<CondHandle> {
+        self.make_condition(address, None, default, reset)
+    }
+
+    fn make_condition(
+        &self,
+        address: u64,
+        cell: Option<Memory>,
+        default: u64,
+        reset: bool,
+    ) -> Result<CondHandle> {
         let capture = self.graph.capture.as_ref().map(lock);
         let active = capture.filter(|capture| capture.stage == Stage::Active);
         let Some(mut capture) = active else {
             return refuse(PARAM_INVALID, format!("model {} is not being captured", self.id()));
         };
         let device = self.context.device();
-        let (cell, end) = (self.context.allocate(8)?, device.new_bit()?);
+        let end = device.new_bit()?;
         let make = |id| Cond {
             id,
+            address,
             cell,
             default,
             reset,
@@ -212,7 +237,7 @@ impl Inner {
         let branch = match cursor.branch.take() {
             Some(branch) => branch,
             None => {
-                let Ok(value) = self.load(cond.cell.address(0), 8) else {
+                let Ok(value) = self.load(cond.address, 8) else {
                     return Flow::Fail(AICORE_EXCEPTION);
                 };
                 let Some(branch) = cond.choose(value) else { return Flow::Next };

@@ -97,8 +97,8 @@ impl Model {
     ///
     /// # Errors
     /// 107000 when it was destroyed before, unless it comes of a capture, and for a branch of a
-    /// condition, which ends with its model; 107026 while it is captured; 107037 when its run does not end in the time that the
-    /// device was configured with, and it is as it was.
+    /// condition, which ends with its model; 107026 while it is captured; 107037 when its run does
+    /// not end in the time that the device was configured with, and it is as it was.
     pub fn destroy(&self) -> Result<()> {
         if self.graph.capture.is_some() {
             if lock(&self.graph.build).destroyed {

@@ -63,8 +63,8 @@ impl Model {
     ///
     /// # Errors
     /// 507011 before [`Model::build_end`]; 107026 while it is captured, 107000 for a branch of a
-    /// condition; 107030 when the stream is captured; 107003 for a stream of another context; 107000 for a
-    /// persistent one.
+    /// condition; 107030 when the stream is captured; 107003 for a stream of another context;
+    /// 107000 for a persistent one.
     pub fn execute_async(&self, stream: &Stream) -> Result<()> {
         stream.check_context(&self.context)?;
         self.check_own()?;

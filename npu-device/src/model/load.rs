@@ -13,7 +13,8 @@ impl Model {
     /// Completes it; from here on nothing can be added, and it can run.
     ///
     /// # Errors
-    /// 107026 for a model that comes of a capture; 107005 without streams; 507011 without an end mark; 107000 when it is complete already.
+    /// 107026 for a model that comes of a capture; 107005 without streams; 507011 without an end
+    /// mark; 107000 when it is complete already.
     pub fn build_end(&self) -> Result<()> {
         self.refuse_captured()?;
         {

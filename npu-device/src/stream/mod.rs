@@ -3,6 +3,7 @@
 //! An ordinary stream is a ring: a task runs once, as soon as those before it are done. A stream
 //! with the flag `PERSISTENT` is for models: its tasks stay, and run when the model runs.
 
+mod at;
 mod inspect;
 mod queue;
 mod submit;
@@ -300,8 +301,8 @@ impl Stream {
     /// whose tasks are its model's, there is nothing to wait for.
     ///
     /// # Errors
-    /// 507046 after the timeout, 107023 when it was aborted, 107027 when it is captured, or the code of the first task that
-    /// failed since the last time.
+    /// 507046 after the timeout, 107023 when it was aborted, 107027 when it is captured, or the
+    /// code of the first task that failed since the last time.
     pub fn synchronize(&self, timeout: Option<Duration>) -> Result<()> {
         if self.core.is_persistent() {
             return Ok(());
@@ -338,8 +339,8 @@ impl Stream {
     /// Stops the task it is at, as soon as that can be, and drops those behind it.
     ///
     /// # Errors
-    /// 207000 for persistent streams, whose model is aborted instead; 107027 when it is captured; 507012 when its task does
-    /// not end in the time that the device was configured with.
+    /// 207000 for persistent streams, whose model is aborted instead; 107027 when it is captured;
+    /// 507012 when its task does not end in the time that the device was configured with.
     pub fn abort(&self) -> Result<()> {
         if self.core.is_persistent() {
             return refuse(FEATURE_NOT_SUPPORT, "a persistent stream ends with its model's abort");
@@ -376,8 +377,9 @@ impl Stream {
     /// Ends it after the tasks that were submitted.
     ///
     /// # Errors
-    /// 107005 while it is bound to a model; 107027 when it is captured; 107000 for the context's default stream; 507046 when
-    /// its tasks do not end in the time that the device was configured with.
+    /// 107005 while it is bound to a model; 107027 when it is captured; 107000 for the context's
+    /// default stream; 507046 when its tasks do not end in the time that the device was configured
+    /// with.
     pub fn destroy(self) -> Result<()> {
         self.refuse_in_capture()?;
         if self.core.graph().is_some() {

@@ -149,9 +149,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::nop`]; 107000 outside the memory.
     pub fn write_value(&self, memory: &Memory, offset: u32, value: u64) -> Result<u16> {
-        let mut sqe = Sqe::new(kind::WRITE_VALUE);
-        sqe.payload[..3].copy_from_slice(&[memory.check(offset, 8)?, value, 8]);
-        self.put(sqe)
+        self.write_value_at(memory.check(offset, 8)?, value)
     }
 
     /// Waits for a 64-bit value.
@@ -165,10 +163,7 @@ impl Stream {
         condition: WaitValue,
         operand: u64,
     ) -> Result<u16> {
-        let mut sqe = Sqe::place_holder(task::WAIT_VALUE);
-        let address = memory.check(offset, 8)?;
-        sqe.payload[..3].copy_from_slice(&[address, operand, u64::from(condition as u8)]);
-        self.put(sqe)
+        self.wait_value_at(memory.check(offset, 8)?, condition, operand)
     }
 
     /// Fills memory.
@@ -176,10 +171,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::nop`]; 107000 outside the memory.
     pub fn fill(&self, memory: &Memory, offset: u32, value: u8, bytes: usize) -> Result<u16> {
-        let mut sqe = Sqe::place_holder(task::MEMSET);
-        let address = memory.check(offset, bytes)?;
-        sqe.payload[..3].copy_from_slice(&[address, u64::from(value), bytes as u64]);
-        self.put(sqe)
+        self.fill_at(memory.check(offset, bytes)?, value, bytes)
     }
 
     /// Copies memory; within one piece the ranges may overlap.
@@ -187,10 +179,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::nop`]; 107000 outside a memory.
     pub fn copy(&self, to: (&Memory, u32), from: (&Memory, u32), bytes: usize) -> Result<u16> {
-        let (target, source) = (to.0.check(to.1, bytes)?, from.0.check(from.1, bytes)?);
-        let mut sqe = Sqe::new(kind::SDMA);
-        sqe.payload[..3].copy_from_slice(&[target, source, bytes as u64]);
-        self.put(sqe)
+        self.copy_at(to.0.check(to.1, bytes)?, from.0.check(from.1, bytes)?, bytes)
     }
 
     /// Copies memory of the caller, which it may change when this returns: not before everything

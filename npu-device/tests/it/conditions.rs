@@ -54,10 +54,10 @@ fn v7_17_if_while_and_switch() {
         }
         stream.launch(&log, 1, [9, 0, 0, 0]).unwrap();
         let model = stream.end_capture().unwrap();
-        assert_eq!(handle.cell().load(0).unwrap(), 0, "zero at first");
-        handle.cell().store(0, 1).unwrap();
+        assert_eq!(handle.cell().unwrap().load(0).unwrap(), 0, "zero at first");
+        handle.cell().unwrap().store(0, 1).unwrap();
         assert_eq!(run(&model), [0, 9]);
-        handle.cell().store(0, 0).unwrap();
+        handle.cell().unwrap().store(0, 0).unwrap();
         let other: &[u64] = if size == 2 { &[1, 9] } else { &[9] };
         assert_eq!(run(&model), other);
         model.destroy().unwrap();
@@ -65,7 +65,7 @@ fn v7_17_if_while_and_switch() {
     let (handle, branches) = conditioned(&stream, (1, true), (CondType::If, 1));
     fill(&context, &branches[0], |s| s.launch(&log, 1, [5, 0, 0, 0]).unwrap());
     let model = stream.end_capture().unwrap();
-    handle.cell().store(0, 0).unwrap();
+    handle.cell().unwrap().store(0, 0).unwrap();
     assert_eq!(run(&model), [5], "set to its default before each run");
     let (handle, branches) = conditioned(&stream, (2, true), (CondType::Switch, 3));
     for (number, branch) in (0..).zip(&branches) {
@@ -80,11 +80,11 @@ fn v7_17_if_while_and_switch() {
     }
     let model = stream.end_capture().unwrap();
     for (cell, expected) in [(0, &[0][..]), (2, &[2]), (3, &[]), (u64::MAX, &[])] {
-        handle.cell().store(0, cell).unwrap();
+        handle.cell().unwrap().store(0, cell).unwrap();
         assert_eq!(run(&model), expected, "cell {cell}");
     }
     let (handle, branches) = conditioned(&stream, (3, true), (CondType::While, 1));
-    let decrement = decrement(&context, handle.cell());
+    let decrement = decrement(&context, handle.cell().unwrap());
     fill(&context, &branches[0], |s| {
         s.launch(&log, 1, [1, 0, 0, 0]).unwrap();
         s.launch(&decrement, 1, [0; 4]).unwrap()
@@ -143,7 +143,7 @@ fn conditions_nest_fail_and_end() {
     let (log, logged) = logger(&context);
     let fault = failing(&context, npu_device::Fault::Exception);
     let (outer, branches) = conditioned(&stream, (2, true), (CondType::While, 1));
-    let decrement = decrement(&context, outer.cell());
+    let decrement = decrement(&context, outer.cell().unwrap());
     let inside = ordinary(&context);
     inside.begin_capture_into(&branches[0], MODE).unwrap();
     let handle = inside.capture_info().1.unwrap().condition(0, false).unwrap();
@@ -155,10 +155,10 @@ fn conditions_nest_fail_and_end() {
     let model = stream.end_capture().unwrap();
     model.execute(LONG).unwrap();
     assert_eq!(*logged.lock().unwrap(), [7, 7]);
-    handle.cell().store(0, 1).unwrap();
+    handle.cell().unwrap().store(0, 1).unwrap();
     assert_eq!(code(model.execute(LONG)), 507_015, "a failure inside ends all around it");
     until(|| !model.is_running());
-    handle.cell().store(0, 0).unwrap();
+    handle.cell().unwrap().store(0, 0).unwrap();
     model.execute(LONG).unwrap();
     assert_eq!(logged.lock().unwrap().len(), 4);
     model.destroy().unwrap();

@@ -285,3 +285,104 @@ fn events_order_streams_of_a_model_in_every_run() {
         logged.lock().unwrap().clear();
     }
 }
+
+/// Raw memory of 64 bytes at address 0x1000.
+#[derive(Debug)]
+struct Raw(std::sync::Mutex<[u8; 64]>);
+
+impl Raw {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(std::sync::Mutex::new([0; 64])))
+    }
+
+    fn range(address: u64, bytes: usize) -> Option<std::ops::Range<usize>> {
+        let begin = usize::try_from(address.checked_sub(0x1000)?).ok()?;
+        let end = begin.checked_add(bytes).filter(|end| *end <= 64)?;
+        Some(begin..end)
+    }
+}
+
+impl npu_device::RawMemory for Raw {
+    fn load(&self, address: u64, bytes: usize) -> Option<u64> {
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(&self.0.lock().unwrap()[Self::range(address, bytes)?]);
+        Some(u64::from_le_bytes(word))
+    }
+
+    fn store(&self, address: u64, value: u64, bytes: usize) -> Option<()> {
+        let range = Self::range(address, bytes)?;
+        self.0.lock().unwrap()[range].copy_from_slice(&value.to_le_bytes()[..bytes]);
+        Some(())
+    }
+
+    fn fill(&self, address: u64, value: u8, bytes: usize) -> Option<()> {
+        self.0.lock().unwrap()[Self::range(address, bytes)?].fill(value);
+        Some(())
+    }
+
+    fn copy(&self, to: u64, from: u64, bytes: usize) -> Option<()> {
+        let (to, from) = (Self::range(to, bytes)?, Self::range(from, bytes)?);
+        self.0.lock().unwrap().copy_within(from, to.start);
+        Some(())
+    }
+}
+
+#[test]
+fn tasks_name_raw_memory_by_its_address() {
+    let raw = Raw::new();
+    let device = npu_device::Device::with_raw_memory(crate::support::config(), raw.clone());
+    let context = npu_device::Context::new(&device.unwrap()).unwrap();
+    let stream = ordinary(&context);
+    stream.fill_at(0x1000, 7, 16).unwrap();
+    stream.copy_at(0x1008, 0x1000, 16).unwrap();
+    stream.write_value_at(0x1020, 0x0102).unwrap();
+    stream.synchronize(LONG).unwrap();
+    let bytes = *raw.0.lock().unwrap();
+    assert_eq!((bytes[23], bytes[24], bytes[32], bytes[33]), (7, 0, 2, 1));
+    // Whoever writes raw memory does not say so.
+    stream.wait_value_at(0x1030, WaitValue::Equal, 9).unwrap();
+    assert_eq!(code(stream.synchronize(Some(std::time::Duration::from_millis(20)))), 507_046);
+    raw.0.lock().unwrap()[0x30] = 9;
+    stream.synchronize(LONG).unwrap();
+    // What is not there is a code of the task, also between raw memory and the device's own.
+    let memory = context.allocate(8).unwrap();
+    let submits: [&dyn Fn() -> npu_device::Result<u16>; 5] = [
+        &|| stream.fill_at(0x1000, 0, 65),
+        &|| stream.write_value_at(0x103F, 0),
+        &|| stream.wait_value_at(0, WaitValue::Equal, 1),
+        &|| stream.copy_at(0x1000, 0x2000, 1),
+        &|| stream.copy_at(memory.address(0), 0x1000, 8),
+    ];
+    for submit in submits {
+        submit().unwrap();
+        assert_eq!(code(stream.synchronize(LONG)), 507_015);
+    }
+    let without = crate::support::context();
+    let stream = ordinary(&without);
+    stream.write_value_at(0x1000, 1).unwrap();
+    assert_eq!(code(stream.synchronize(LONG)), 507_015);
+}
+
+#[test]
+fn a_condition_can_have_its_cell_in_raw_memory() {
+    let raw = Raw::new();
+    let device = npu_device::Device::with_raw_memory(crate::support::config(), raw.clone());
+    let context = npu_device::Context::new(&device.unwrap()).unwrap();
+    let (stream, inside) = (ordinary(&context), ordinary(&context));
+    let (count, counted) = counter(&context);
+    stream.begin_capture(npu_device::CaptureMode::Relaxed).unwrap();
+    let model = stream.capture_info().1.unwrap();
+    let handle = model.condition_at(0x1000, 1, false).unwrap();
+    assert!(handle.cell().is_none());
+    let branches = stream.add_condition(&handle, npu_device::CondType::If, 1).unwrap();
+    inside.begin_capture_into(&branches[0], npu_device::CaptureMode::Relaxed).unwrap();
+    inside.launch(&count, 1, [0; 4]).unwrap();
+    inside.end_capture().unwrap();
+    let model = stream.end_capture().unwrap();
+    for (cell, expected) in [(0, 0), (1, 1), (0, 1), (1, 2)] {
+        raw.0.lock().unwrap()[0] = cell;
+        model.execute(LONG).unwrap();
+        assert_eq!(counted.load(Ordering::SeqCst), expected);
+    }
+    model.destroy().unwrap();
+}
