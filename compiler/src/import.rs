@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use npu::DataType;
-use npu::ops::AttributeValue;
+use npu::ops::{AttributeValue, of_onnx};
 use npu::shape::Shape;
 use npu::tensor::{TensorInfo, element_size};
 use prost::Message;
@@ -170,8 +170,13 @@ fn value(attribute: onnx::AttributeProto) -> AttributeValue {
         1 => AttributeValue::Float(attribute.f.unwrap_or(0.0)),
         2 => AttributeValue::Int(attribute.i.unwrap_or(0)),
         3 => AttributeValue::Text(attribute.s.as_ref().map(text).unwrap_or_default()),
+        4 => match attribute.t.map(constant) {
+            Some(Ok(own)) => AttributeValue::Tensor(own.info, own.bytes.to_vec()),
+            _ => AttributeValue::Other("a tensor that can't be read"),
+        },
         6 => AttributeValue::Floats(attribute.floats),
         7 => AttributeValue::Ints(attribute.ints),
+        8 => AttributeValue::Texts(attribute.strings.iter().map(text).collect()),
         kind => {
             let known = onnx::ATTRIBUTE_KINDS.iter().find(|(number, _)| *number == kind);
             AttributeValue::Other(known.map_or("of an unknown kind", |(_, name)| name))
@@ -188,7 +193,9 @@ fn declared(info: onnx::ValueInfoProto) -> Declared {
 
 fn dim(dim: onnx::DimensionProto) -> Dim {
     let known = dim.dim_value.and_then(|value| usize::try_from(value).ok());
-    match (dim.dim_param.filter(|name| !name.is_empty()), known) {
+    // Exporters write `?` for several dims that have nothing to do with one another.
+    let named = |name: &String| !matches!(name.as_str(), "" | "?");
+    match (dim.dim_param.filter(named), known) {
         (Some(name), _) => Dim::Named(name),
         (None, Some(value)) => Dim::Known(value),
         (None, None) => Dim::Open,
@@ -198,26 +205,6 @@ fn dim(dim: onnx::DimensionProto) -> Dim {
 fn type_name(dtype: i32) -> String {
     let known = onnx::DATA_TYPES.iter().find(|(number, _)| *number == dtype);
     known.map_or_else(|| format!("type {dtype}"), |(_, name)| (*name).to_owned())
-}
-
-/// A type of ONNX as one of ours; `None` for those without kernels.
-pub(crate) fn data_type(dtype: i32) -> Option<DataType> {
-    match dtype {
-        1 => Some(DataType::FLOAT),
-        2 => Some(DataType::UINT8),
-        3 => Some(DataType::INT8),
-        4 => Some(DataType::UINT16),
-        5 => Some(DataType::INT16),
-        6 => Some(DataType::INT32),
-        7 => Some(DataType::INT64),
-        9 => Some(DataType::BOOL),
-        10 => Some(DataType::FLOAT16),
-        11 => Some(DataType::DOUBLE),
-        12 => Some(DataType::UINT32),
-        13 => Some(DataType::UINT64),
-        16 => Some(DataType::BF16),
-        _ => None,
-    }
 }
 
 /// Names of the types with kernels, for messages.
@@ -236,7 +223,7 @@ fn constant(tensor: onnx::TensorProto) -> Result<Constant, String> {
         ));
     }
     let dtype =
-        data_type(number).ok_or_else(|| format!("is {}; supported: {TYPES}", type_name(number)))?;
+        of_onnx(number).ok_or_else(|| format!("is {}; supported: {TYPES}", type_name(number)))?;
     let shape = Shape::from_i64(&tensor.dims).map_err(|error| error.to_string())?;
     let info = TensorInfo::new(dtype, shape);
     let bytes = match (tensor.raw_data, dtype) {

@@ -201,7 +201,7 @@ impl Layout<'_> {
     fn copy_of(&self, node: &TypedNode) -> Option<Box<dyn Op>> {
         let mut writer = npu::params::ParamWriter::default();
         node.op.encode(&mut writer);
-        node.op.entry().decode_params(&writer.into_bytes()).ok()
+        node.op.line().decode_params(&writer.into_bytes()).ok()
     }
 
     fn mean(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {

@@ -64,10 +64,14 @@ pub(crate) struct AttributeProto {
     pub(crate) i: Option<i64>,
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub(crate) s: Option<Bytes>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) t: Option<TensorProto>,
     #[prost(float, repeated, tag = "7")]
     pub(crate) floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub(crate) ints: Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub(crate) strings: Vec<Bytes>,
     #[prost(int32, optional, tag = "20")]
     pub(crate) kind: Option<i32>,
     #[prost(string, optional, tag = "21")]

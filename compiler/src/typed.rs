@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use npu::ops::{self, Known, Node, Op};
+use npu::ops::{self, Known, Node, Op, of_onnx};
 use npu::shape::Shape;
 use npu::tensor::{OUTPUTS_MAX, TensorInfo};
 
 use crate::Options;
 use crate::error::CompileError;
 use crate::fold;
-use crate::import::{Declared, Dim, Imported, ImportedNode, TYPES, data_type, is_onnx};
+use crate::import::{Declared, Dim, Imported, ImportedNode, TYPES, is_onnx};
 
 /// Index of a tensor in [`Typed`].
 pub(crate) type TensorIndex = usize;
@@ -154,7 +154,7 @@ fn bind(
     bound: &BTreeMap<&str, (usize, &str)>,
 ) -> Result<TensorInfo, String> {
     let (number, name) = &input.dtype;
-    let dtype = data_type(*number).ok_or_else(|| format!("is {name}; supported: {TYPES}"))?;
+    let dtype = of_onnx(*number).ok_or_else(|| format!("is {name}; supported: {TYPES}"))?;
     let info = |dims: &[usize]| {
         let shape = Shape::new(dims).map_err(|error| error.to_string())?;
         Ok(TensorInfo::new(dtype, shape))
@@ -348,7 +348,7 @@ impl Graph<'_> {
             })?;
             let info = self.typed.tensors[found].info;
             let (number, dtype) = &declared.dtype;
-            if *number != 0 && data_type(*number) != Some(info.dtype) {
+            if *number != 0 && of_onnx(*number) != Some(info.dtype) {
                 let what = format!("output `{name}` is declared as {dtype}, but is {info}");
                 return Err(CompileError::Model(what));
             }

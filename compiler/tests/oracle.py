@@ -1,9 +1,9 @@
-"""Makes models, inputs and expected outputs for oracle.rs: python oracle.py FOLDER [MODEL].
+"""Makes models, inputs and expected outputs for oracle.rs: python oracle.py FOLDER [MODELS].
 
-Three kinds of cases: the node cases that ONNX itself has for the ops of the table, random graphs
-of those ops, and a whole model (page orientation) on noise and on page-like images. Expected
-outputs are onnxruntime's, or those of the node case. Without the package `onnx` only the model is
-compared. A line of FOLDER/cases.txt is a case: name, model, tolerance, inputs
+Three kinds of cases: the node cases that ONNX itself has for some ops of the table, random graphs
+of those ops, and whole models: page orientation on noise and on page-like images, OCR on noise.
+Expected outputs are onnxruntime's, or those of the node case. Without the package `onnx` only
+models are compared. A line of FOLDER/cases.txt is a case: name, model, tolerance, inputs
 (name:type:dims:file), outputs (type:dims:file), separated by tabs.
 """
 
@@ -221,6 +221,17 @@ def whole_model(cases, path):
         cases.by_onnxruntime(f"orientation {name}", model, 1e-4, {"x": x})
 
 
+# Models of text by the ends of their names, with the sizes that they are compiled for.
+OF_TEXT = {"det_infer": (3, 96, 160), "rec_infer": (3, 48, 160), "cls_infer": (3, 48, 192)}
+
+
+def model_of_text(cases, path):
+    dims = next((dims for end, dims in OF_TEXT.items() if path.stem.endswith(end)), None)
+    if dims is not None:
+        x = np.random.default_rng(2).uniform(-1, 1, (1, *dims)).astype(np.float32)
+        cases.by_onnxruntime(path.stem, path.read_bytes(), 1e-4, {"x": x})
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     onnxruntime.set_default_logger_severity(3)
@@ -231,8 +242,8 @@ def main():
         for number in range(150):
             model, inputs = random_graph(rng, number)
             cases.by_onnxruntime(f"random graph {number}", model, 1e-4, inputs)
-    if len(sys.argv) > 2:
-        whole_model(cases, pathlib.Path(sys.argv[2]))
+    for path in map(pathlib.Path, sys.argv[2:]):
+        (whole_model if "orientation" in path.name else model_of_text)(cases, path)
     (folder / "cases.txt").write_text("".join(line + "\n" for line in cases.lines))
     version = "not there: its node cases and random graphs are skipped"
     print(f"onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__ if onnx else version}")

@@ -3,7 +3,8 @@
 //! Runs when `DFLOW_VENV` names a Python environment, or `DFLOW_ORACLE` a Python that exists, with
 //! `onnxruntime`; says so when neither does. With the package `onnx` there, node cases and random
 //! graphs are compared; with a page-orientation model (`DFLOW_MODEL`, or in `DFLOW_MODELS_DIR`)
-//! that one too. What is skipped is said; times are printed, not judged.
+//! that one too; and the models of text in `DFLOW_OCR_MODELS`. What is skipped is said; times are
+//! printed, not judged.
 #![deny(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -125,7 +126,13 @@ fn as_onnxruntime_has_it() {
     std::fs::create_dir_all(&folder).expect("a folder for the cases");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle.py");
     let arguments = [script.as_os_str(), folder.as_os_str()];
-    let arguments = arguments.into_iter().chain(model.as_deref().map(OsStr::new));
+    let of_text = std::env::var_os("DFLOW_OCR_MODELS").and_then(|dir| std::fs::read_dir(dir).ok());
+    let of_text: Vec<PathBuf> = of_text.into_iter().flatten().flatten().map(|e| e.path()).collect();
+    if of_text.is_empty() {
+        eprintln!("skipped: DFLOW_OCR_MODELS leads to no models of text");
+    }
+    let models = model.iter().chain(&of_text).map(OsStr::new);
+    let arguments = arguments.into_iter().chain(models);
     let made = Command::new(python).args(arguments).output().expect("python starts");
     let errors = String::from_utf8_lossy(&made.stderr);
     assert!(made.status.success(), "oracle.py: {errors}");
@@ -140,7 +147,7 @@ fn as_onnxruntime_has_it() {
         match run(&folder, line) {
             Ok((distance, least)) if distance <= tolerance => {
                 greatest = greatest.max(distance);
-                if name.starts_with("orientation") {
+                if name.starts_with("orientation") || name.ends_with("_infer") {
                     eprintln!("{name}: greatest difference {distance:.1e}, fastest {least:?}");
                 }
             }

@@ -18,7 +18,7 @@ macro_rules! plain {
     ($($name:ty),+) => { $(impl sealed::Sealed for $name {} impl Plain for $name {})+ };
 }
 
-plain!(u8, u16, u32, u64, usize, i8, i16, i32, i64, f32, f64, F16, Bf16, Block);
+plain!(u8, u16, u32, u64, usize, i8, i16, i32, i64, i128, f32, f64, F16, Bf16, Block);
 
 /// 64 bytes at an address that is a multiple of 64.
 #[derive(Clone, Copy, Debug)]

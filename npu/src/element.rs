@@ -9,7 +9,7 @@ use crate::half::{Bf16, F16};
 
 /// An element type with arithmetic; whole numbers wrap around, as the oracle's do.
 pub trait Element: Plain + PartialOrd + fmt::Debug {
-    /// Its number.
+    /// Its number; `UNDEFINED` for one that no tensor has.
     const TYPE: DataType;
     /// Zero.
     const ZERO: Self;
@@ -106,7 +106,7 @@ macro_rules! whole {
 }
 whole! {
     i8 = INT8; i16 = INT16; i32 = INT32; i64 = INT64;
-    u8 = UINT8; u16 = UINT16; u32 = UINT32; u64 = UINT64;
+    u8 = UINT8; u16 = UINT16; u32 = UINT32; u64 = UINT64; i128 = UNDEFINED;
 }
 
 macro_rules! float {
@@ -274,6 +274,11 @@ impl Real for f64 {
     real_functions!(define f64);
 }
 
+/// Whether it is a type of floats.
+pub(crate) fn is_float(dtype: DataType) -> bool {
+    matches!(dtype, DataType::FLOAT | DataType::DOUBLE | DataType::FLOAT16 | DataType::BF16)
+}
+
 /// Calls `$body` with `$T` as the type among `$name = $type` that has the number `$dtype`.
 macro_rules! with_type {
     ($dtype:expr, $T:ident => $body:expr, $($number:ident = $name:ty),+) => {
@@ -297,15 +302,6 @@ macro_rules! with_element {
     };
 }
 pub(crate) use with_element;
-
-/// Calls `$body` with `$T` as the element type of `$dtype`, which is one of floats.
-macro_rules! with_float {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        $crate::element::with_type!($dtype, $T => $body, FLOAT = f32, DOUBLE = f64,
-            FLOAT16 = $crate::half::F16, BF16 = $crate::half::Bf16)
-    };
-}
-pub(crate) use with_float;
 
 /// Calls `$body` with `$T` as an unsigned type of as many bytes as an element of `$dtype` has.
 macro_rules! with_bits {

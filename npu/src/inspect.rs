@@ -96,7 +96,7 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
 }
 
 fn op_name(task: &Task) -> String {
-    let name = task.op.entry().name;
+    let name = task.op.line().name;
     let op = task.op.as_any();
     let conv = op.downcast_ref::<Conv>().map(|conv| conv.activation);
     let blocked = op.downcast_ref::<BlockedConv>().map(|conv| conv.activation);

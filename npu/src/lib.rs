@@ -17,6 +17,7 @@ pub mod engine;
 pub mod half;
 pub mod inspect;
 pub mod isa;
+mod numbers;
 pub mod ops;
 pub mod params;
 pub mod program;

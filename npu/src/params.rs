@@ -47,6 +47,11 @@ impl ParamWriter {
         self.sizes(shape.dims());
     }
 
+    /// Bytes; how many is not written.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
     /// What was written.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
@@ -143,6 +148,17 @@ impl<'a> ParamReader<'a> {
             *dim = self.size()?;
         }
         Ok(Shape::new(&dims[..rank])?)
+    }
+
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// The parameters end before.
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], OpError> {
+        let split = self.0.split_at_checked(count);
+        let (bytes, rest) = split.ok_or_else(|| OpError::params("too short for this op"))?;
+        self.0 = rest;
+        Ok(bytes)
     }
 
     /// The end.

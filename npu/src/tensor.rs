@@ -6,7 +6,7 @@ use crate::DataType;
 use crate::aligned::AlignedBytes;
 use crate::cast::{self, Plain};
 pub use crate::element::Element;
-pub(crate) use crate::element::with_element;
+use crate::numbers::{Numbers, NumbersMut, Wide};
 use crate::ops::Op;
 use crate::shape::{Shape, ShapeError};
 
@@ -128,6 +128,25 @@ impl<'a> dyn Inputs + 'a {
         }
     }
 
+    /// The elements of one input as numbers of a wide type.
+    ///
+    /// # Errors
+    /// The memory does not fit the type.
+    pub(crate) fn numbers<W: Wide>(&self, index: usize) -> Result<Numbers<'_, W>, Fault> {
+        Numbers::new(self.info(index).dtype, self.bytes(index))
+    }
+
+    /// The same of an input that may be left out.
+    ///
+    /// # Errors
+    /// The memory does not fit the type.
+    pub(crate) fn optional_numbers<W: Wide>(
+        &self,
+        index: usize,
+    ) -> Result<Option<Numbers<'_, W>>, Fault> {
+        if index < self.count() { self.numbers(index).map(Some) } else { Ok(None) }
+    }
+
     /// The dims of one input.
     #[must_use]
     pub fn dims(&self, index: usize) -> &[usize] {
@@ -210,6 +229,14 @@ impl Output<'_> {
         cast::elements_mut(self.bytes).ok_or(Fault::Memory)
     }
 
+    /// The elements to write, as numbers of a wide type.
+    ///
+    /// # Errors
+    /// The memory does not fit the type.
+    pub(crate) fn numbers<W: Wide>(&mut self) -> Result<NumbersMut<'_, W>, Fault> {
+        NumbersMut::new(self.info.dtype, self.bytes)
+    }
+
     /// The elements to write, and the scratch memory.
     ///
     /// # Errors
@@ -217,6 +244,20 @@ impl Output<'_> {
     pub fn elements_and_scratch<T: Plain>(&mut self) -> Result<(&mut [T], &mut [u8]), Fault> {
         let elements = cast::elements_mut(self.bytes).ok_or(Fault::Memory)?;
         Ok((elements, self.scratch))
+    }
+
+    /// Elements of a further output as numbers of a wide type; `None` when the task has fewer.
+    ///
+    /// # Errors
+    /// The memory does not fit the type.
+    pub(crate) fn further_numbers<W: Wide>(
+        &mut self,
+        index: usize,
+    ) -> Result<Option<NumbersMut<'_, W>>, Fault> {
+        match self.more.get_mut(index) {
+            Some(Some(part)) => NumbersMut::new(part.info.dtype, part.bytes).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Elements of a further output; `None` when the task has fewer.

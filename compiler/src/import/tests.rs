@@ -170,3 +170,11 @@ fn a_node_without_a_name_is_told_by_its_output() {
     draft.graph().node[0].op_type = Some("None".to_owned());
     assert!(draft.refused(&[]).starts_with("node #0 (output `y`) (None, opset 13): the op is not"));
 }
+
+#[test]
+fn a_question_mark_is_no_name_of_a_dim() {
+    let own = |name: &str| {
+        dim(onnx::DimensionProto { dim_value: None, dim_param: Some(name.to_owned()) })
+    };
+    assert_eq!([own("?"), own(""), own("N")], [Dim::Open, Dim::Open, Dim::Named("N".to_owned())]);
+}

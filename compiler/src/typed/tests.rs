@@ -202,7 +202,7 @@ fn left_of_doubling(budget: Budget) -> (Vec<&'static str>, usize) {
         .output("y", FLOAT, None);
     let imported = crate::import(draft.bytes()).unwrap();
     let graph = type_within(imported, &Options::default(), budget).unwrap();
-    let ops = graph.nodes.iter().map(|node| node.op.entry().name).collect();
+    let ops = graph.nodes.iter().map(|node| node.op.line().name).collect();
     (ops, graph.tensors.iter().flat_map(|tensor| &tensor.value).map(Bytes::len).sum())
 }
 

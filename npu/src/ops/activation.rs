@@ -30,8 +30,8 @@ pub trait Elementwise: fmt::Debug + Send + Sync + 'static {
 }
 
 impl<E: Elementwise> Op for E {
-    fn entry(&self) -> &'static OpEntry {
-        E::ENTRY
+    fn code(&self) -> u16 {
+        const { E::ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {

@@ -26,7 +26,7 @@ impl Pair for Plus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Case, float, ints, int64};
+    use crate::ops::testing::{Case, float, int64, ints};
 
     #[test]
     fn numpy_broadcasting_of_every_type() {
@@ -52,9 +52,8 @@ mod tests {
             .input(float(&[2, 2], &[0.0, 0.0, 0.0, 0.0]))
             .input(float(&[2], &[1.0, 2.0]));
         assert_eq!(suffix.run(), float(&[2, 2], &[1.0, 2.0, 1.0, 2.0]));
-        let unasked = Case::new(&ENTRY, 6)
-            .input(float(&[2, 2], &[0.0; 4]))
-            .input(float(&[2], &[1.0, 2.0]));
+        let unasked =
+            Case::new(&ENTRY, 6).input(float(&[2, 2], &[0.0; 4])).input(float(&[2], &[1.0, 2.0]));
         assert!(unasked.refused().contains("`broadcast` = 0"));
     }
 

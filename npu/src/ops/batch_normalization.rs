@@ -82,8 +82,8 @@ fn per_element(shape: &Shape) -> Option<Shape> {
 }
 
 impl Op for BatchNormalization {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {

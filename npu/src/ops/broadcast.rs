@@ -3,10 +3,12 @@
 //! From opset 7 on, numpy's rule. Before, the attributes `broadcast` and `axis` say that the second
 //! operand's dims stand at `axis` of the first one's; the rest of the second are ones.
 
+use crate::cast::Plain;
+use crate::numbers::{BLOCK, Wide};
 use crate::ops::{Node, OpError, axis};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{RANK_MAX, Shape};
-use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo};
+use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 /// How the second operand meets the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +90,38 @@ impl Broadcast {
         Ok(TensorInfo::new(inputs[0].dtype, shape.ok_or_else(what)?))
     }
 
-    /// Computes `of` for every element of the result.
-    pub(super) fn run<T: Element>(
+    /// Computes `of` for every element of the result, of any types, by one loop that all functions
+    /// share. What is wanted to be fast goes through [`Self::run`].
+    #[inline(never)]
+    pub(super) fn run_wide<A: Wide, B: Wide>(
         self,
         inputs: &dyn Inputs,
         output: &mut Output<'_>,
-        of: impl Fn(T, T) -> T + Copy,
+        of: fn(A, B) -> A,
     ) -> Result<(), Fault> {
-        let (a, b) = (inputs.elements::<T>(0)?, inputs.elements::<T>(1)?);
+        let (a, b) = (inputs.numbers::<A>(0)?, inputs.numbers::<B>(1)?);
+        let shape = output.info.shape;
+        let second = self.second(&inputs.info(0).shape, &inputs.info(1).shape);
+        let walk = Walk::new(&shape, [&inputs.info(0).shape, &second.ok_or(Fault::Memory)?]);
+        let (mut xs, mut ys) = ([A::ZERO; BLOCK], [B::ZERO; BLOCK]);
+        let mut to = output.numbers::<A>()?;
+        walk.blocks(shape.elements(), &mut |first, count, at, strides| {
+            a.read(at[0], strides[0], &mut xs[..count]);
+            b.read(at[1], strides[1], &mut ys[..count]);
+            xs.iter_mut().zip(&ys[..count]).for_each(|(x, y)| *x = of(*x, *y));
+            to.write(first, &xs[..count]);
+        });
+        Ok(())
+    }
+
+    /// Computes `of` for every element of the result.
+    pub(super) fn run<A: Plain, B: Plain, T: Plain>(
+        self,
+        inputs: &dyn Inputs,
+        output: &mut Output<'_>,
+        of: impl Fn(A, B) -> T + Copy,
+    ) -> Result<(), Fault> {
+        let (a, b) = (inputs.elements::<A>(0)?, inputs.elements::<B>(1)?);
         let shape = output.info.shape;
         let second = self.second(&inputs.info(0).shape, &inputs.info(1).shape);
         let walk = Walk::new(&shape, [&inputs.info(0).shape, &second.ok_or(Fault::Memory)?]);
@@ -104,26 +130,27 @@ impl Broadcast {
     }
 }
 
-/// Dims of a result with the strides of two operands, neighbouring dims joined where possible.
-struct Walk {
+/// Dims of a result with the strides of its operands, neighbouring dims joined where possible.
+pub(super) struct Walk<const N: usize> {
     dims: [usize; RANK_MAX],
-    strides: [[usize; RANK_MAX]; 2],
+    strides: [[usize; RANK_MAX]; N],
     rank: usize,
 }
 
-impl Walk {
-    fn new(shape: &Shape, operands: [&Shape; 2]) -> Self {
-        let mut walk = Self { dims: [1; RANK_MAX], strides: [[0; RANK_MAX]; 2], rank: 0 };
+impl<const N: usize> Walk<N> {
+    /// Of a result and the operands that broadcast to it.
+    pub(super) fn new(shape: &Shape, operands: [&Shape; N]) -> Self {
+        let mut walk = Self { dims: [1; RANK_MAX], strides: [[0; RANK_MAX]; N], rank: 0 };
         let own = operands.map(|operand| strides_in(shape, operand));
         for (index, dim) in shape.dims().iter().enumerate().filter(|(_, dim)| **dim != 1) {
             let stride = |operand: usize| own[operand][index];
             // A dim joins the one before it when each operand steps on evenly, or not at all.
             let joins = walk.rank > 0
-                && (0..2)
+                && (0..N)
                     .all(|operand| walk.strides[operand][walk.rank - 1] == stride(operand) * dim);
             let at = if joins { walk.rank - 1 } else { walk.rank };
             walk.dims[at] = if joins { walk.dims[at] * dim } else { *dim };
-            for operand in 0..2 {
+            for operand in 0..N {
                 walk.strides[operand][at] = stride(operand);
             }
             walk.rank = at + 1;
@@ -132,13 +159,74 @@ impl Walk {
         walk
     }
 
-    fn run<T: Element>(&self, a: &[T], b: &[T], out: &mut [T], of: impl Fn(T, T) -> T + Copy) {
+    /// Calls `of` for each row of the result, with the place of its first element in each operand;
+    /// gives the strides within a row.
+    #[inline(always)]
+    pub(super) fn rows<T>(
+        &self,
+        out: &mut [T],
+        mut of: impl FnMut(&mut [T], [usize; N], [usize; N]),
+    ) {
         let last = self.rank - 1;
-        let length = self.dims[last];
+        let strides = std::array::from_fn(|operand| self.strides[operand][last]);
         let mut index = [0; RANK_MAX];
-        let mut at = [0; 2];
-        for row in out.chunks_exact_mut(length) {
-            match [self.strides[0][last], self.strides[1][last]] {
+        let mut at = [0; N];
+        for row in out.chunks_exact_mut(self.dims[last].max(1)) {
+            of(row, at, strides);
+            self.step(&mut index, &mut at);
+        }
+    }
+
+    /// Calls `of` for blocks of the rows of a result of so many elements: with the place of the
+    /// first one, their number, their places in each operand, and the strides between them.
+    pub(super) fn blocks(
+        &self,
+        elements: usize,
+        of: &mut dyn FnMut(usize, usize, [usize; N], [usize; N]),
+    ) {
+        let last = self.rank - 1;
+        let strides: [usize; N] = std::array::from_fn(|operand| self.strides[operand][last]);
+        let mut index = [0; RANK_MAX];
+        let mut at = [0; N];
+        for first in (0..elements).step_by(self.dims[last].max(1)) {
+            for begin in (0..self.dims[last]).step_by(BLOCK) {
+                let count = BLOCK.min(self.dims[last] - begin);
+                let places = std::array::from_fn(|operand| at[operand] + begin * strides[operand]);
+                of(first + begin, count, places, strides);
+            }
+            self.step(&mut index, &mut at);
+        }
+    }
+
+    /// Goes to the next row.
+    fn step(&self, index: &mut [usize; RANK_MAX], at: &mut [usize; N]) {
+        for dim in (0..self.rank - 1).rev() {
+            index[dim] += 1;
+            for (at, strides) in at.iter_mut().zip(&self.strides) {
+                *at += strides[dim];
+            }
+            if index[dim] < self.dims[dim] {
+                return;
+            }
+            index[dim] = 0;
+            for (at, strides) in at.iter_mut().zip(&self.strides) {
+                *at -= strides[dim] * self.dims[dim];
+            }
+        }
+    }
+}
+
+impl Walk<2> {
+    fn run<A: Plain, B: Plain, T: Plain>(
+        &self,
+        a: &[A],
+        b: &[B],
+        out: &mut [T],
+        of: impl Fn(A, B) -> T + Copy,
+    ) {
+        self.rows(out, |row, at, strides| {
+            let length = row.len();
+            match strides {
                 [1, 1] => {
                     let pairs = a[at[0]..][..length].iter().zip(&b[at[1]..][..length]);
                     row.iter_mut().zip(pairs).for_each(|(to, (x, y))| *to = of(*x, *y));
@@ -155,25 +243,7 @@ impl Walk {
                 }
                 _ => row.fill(of(a[at[0]], b[at[1]])),
             }
-            self.step(&mut index, &mut at);
-        }
-    }
-
-    /// Goes to the next row.
-    fn step(&self, index: &mut [usize; RANK_MAX], at: &mut [usize; 2]) {
-        for dim in (0..self.rank - 1).rev() {
-            index[dim] += 1;
-            for (at, strides) in at.iter_mut().zip(&self.strides) {
-                *at += strides[dim];
-            }
-            if index[dim] < self.dims[dim] {
-                return;
-            }
-            index[dim] = 0;
-            for (at, strides) in at.iter_mut().zip(&self.strides) {
-                *at -= strides[dim] * self.dims[dim];
-            }
-        }
+        });
     }
 }
 

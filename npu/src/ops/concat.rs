@@ -47,8 +47,8 @@ fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Op for Concat {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {
@@ -61,9 +61,11 @@ impl Op for Concat {
         for (index, input) in inputs.iter().enumerate() {
             let dims = input.shape.dims();
             let same = dims.len() == first.rank()
-                && dims.iter().zip(first.dims()).enumerate().all(|(dim, (own, of_first))| {
-                    dim == self.axis || own == of_first
-                });
+                && dims
+                    .iter()
+                    .zip(first.dims())
+                    .enumerate()
+                    .all(|(dim, (own, of_first))| dim == self.axis || own == of_first);
             if !same || self.axis >= dims.len() {
                 let (found, axis) = (input.shape, self.axis);
                 let what =

@@ -279,8 +279,8 @@ impl Conv {
 }
 
 impl Op for Conv {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {
@@ -351,7 +351,6 @@ impl Op for Conv {
         let bias = u64::from(inputs.len() > 2);
         (2 * depth + bias + self.activation.flops()) * output.shape.elements() as u64
     }
-
 }
 
 #[cfg(test)]

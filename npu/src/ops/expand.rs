@@ -35,8 +35,8 @@ fn import(node: &Node<'_>) -> Result<Imported, OpError> {
 }
 
 impl Op for Expand {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {

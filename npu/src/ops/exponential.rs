@@ -50,13 +50,7 @@ pub static SELU: OpEntry = OpEntry {
         let gamma = node.float("gamma", if newest { 1.050_701 } else { 1.0507 })?;
         Ok(crate::ops::Imported::first(Unary::<Selu>::new([alpha, gamma])))
     },
-    ..Unary::<Selu>::entry(
-        "Selu",
-        50,
-        &[1, 6, 22],
-        &types::floats(22),
-        &[ALPHA, GAMMA, CONSUMED],
-    )
+    ..Unary::<Selu>::entry("Selu", 50, &[1, 6, 22], &types::floats(22), &[ALPHA, GAMMA, CONSUMED])
 };
 
 /// gamma * x, or gamma * alpha * (exp(x) - 1) below 0.
@@ -123,12 +117,27 @@ pub(super) fn softplus<R: Real>(x: R) -> R {
 #[inline(always)]
 pub(super) fn erf<R: Real>(x: R) -> R {
     const SERIES: [f64; 9] = [
-        1.0, -1.0 / 3.0, 0.1, -1.0 / 42.0, 1.0 / 216.0, -1.0 / 1320.0, 1.0 / 9360.0,
-        -1.0 / 75_600.0, 1.0 / 685_440.0,
+        1.0,
+        -1.0 / 3.0,
+        0.1,
+        -1.0 / 42.0,
+        1.0 / 216.0,
+        -1.0 / 1320.0,
+        1.0 / 9360.0,
+        -1.0 / 75_600.0,
+        1.0 / 685_440.0,
     ];
     const REST: [f64; 10] = [
-        -1.265_512_23, 1.000_023_68, 0.374_091_96, 0.096_784_18, -0.186_288_06, 0.278_868_07,
-        -1.135_203_98, 1.488_515_87, -0.822_152_23, 0.170_872_77,
+        -1.265_512_23,
+        1.000_023_68,
+        0.374_091_96,
+        0.096_784_18,
+        -0.186_288_06,
+        0.278_868_07,
+        -1.135_203_98,
+        1.488_515_87,
+        -0.822_152_23,
+        0.170_872_77,
     ];
     let sum = |terms: &[f64], x: R| terms.iter().rev().fold(R::ZERO, |sum, c| sum * x + R::c(*c));
     let size = x.abs();

@@ -33,8 +33,8 @@ pub struct Gather {
 }
 
 impl Op for Gather {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {

@@ -11,7 +11,7 @@ use crate::DataType;
 use crate::aligned::AlignedBytes;
 use crate::ops::examples::{self, Example};
 use crate::ops::testing::params;
-use crate::ops::{OpEntry, infer};
+use crate::ops::{Line, infer};
 use crate::shape::Shape;
 use crate::tensor::{TensorInfo, TensorList, run_into};
 
@@ -66,7 +66,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 /// An op as a program brings it.
 struct Hostile {
-    entry: &'static OpEntry,
+    line: &'static Line,
     params: Vec<u8>,
     infos: Vec<TensorInfo>,
     /// What operands are filled with.
@@ -79,7 +79,7 @@ impl Hostile {
         let (op, operands) = imported.unwrap_or_else(|error| panic!("{}: {error}", example.name));
         let infos: Vec<TensorInfo> = operands.iter().map(|value| value.info).collect();
         let fill = vec![0; infos.len()];
-        Self { entry: op.entry(), params: params(&*op), infos, fill }
+        Self { line: op.line(), params: params(&*op), infos, fill }
     }
 
     fn apply(&mut self, change: &Change) {
@@ -129,7 +129,7 @@ impl Hostile {
     /// Runs it if it is accepted; whether it was.
     fn run(&self) -> bool {
         const MODERATE: usize = 1 << 20;
-        let Ok(op) = self.entry.decode_params(&self.params) else { return false };
+        let Ok(op) = self.line.decode_params(&self.params) else { return false };
         let Ok(outputs) = infer(&*op, &self.infos) else { return false };
         let scratch = op.scratch_bytes(&self.infos, &outputs[0]);
         let sizes = outputs.iter().chain(&self.infos).map(TensorInfo::bytes).chain([scratch]);
@@ -143,7 +143,9 @@ impl Hostile {
             outputs.iter().map(|info| (*info, AlignedBytes::zeroed(info.bytes()))).collect();
         let mut scratch = AlignedBytes::zeroed(scratch);
         let outcome = run_into(&*op, &TensorList(&list), &mut results, &mut scratch);
-        outcome.unwrap_or_else(|fault| panic!("{op:?} was accepted and does not run: {fault}"));
+        outcome.unwrap_or_else(|fault| {
+            panic!("{op:?} {:?} was accepted and does not run: {fault}", self.params)
+        });
         op.flops(&self.infos, &outputs[0]);
         true
     }

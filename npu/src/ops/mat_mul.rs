@@ -5,7 +5,7 @@ use crate::isa;
 use crate::ops::gemm::Gemm;
 use crate::ops::{Activation, Imported, Op, OpEntry, OpError};
 use crate::shape::{RANK_MAX, Shape};
-use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, with_element};
+use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, element_size};
 
 /// The line of the table.
 pub static ENTRY: OpEntry = OpEntry {
@@ -16,7 +16,14 @@ pub static ENTRY: OpEntry = OpEntry {
     inputs: (2, 2),
     outputs: 1,
     operands: (2, 2),
-    types: &[(DataType::FLOAT, 1), (DataType::INT32, 9), (DataType::INT64, 9)],
+    types: &[
+        (DataType::FLOAT, 1),
+        (DataType::DOUBLE, 1),
+        (DataType::INT32, 9),
+        (DataType::INT64, 9),
+        (DataType::UINT32, 9),
+        (DataType::UINT64, 9),
+    ],
     mixed: &[],
     refused: "",
     import: |node| Ok(Imported::all(MatMul, node)),
@@ -93,8 +100,8 @@ impl Product {
 }
 
 impl Op for MatMul {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
@@ -110,7 +117,12 @@ impl Op for MatMul {
         if output.info.dtype == DataType::FLOAT {
             return floats(&product, inputs, output);
         }
-        with_element!(output.info.dtype, T => whole::<T>(&product, inputs, output))
+        // The lowest bits of sums and products are the same with a sign and without.
+        match (output.info.dtype, element_size(output.info.dtype)) {
+            (DataType::DOUBLE, _) => plain::<f64>(&product, inputs, output),
+            (_, Some(4)) => plain::<u32>(&product, inputs, output),
+            _ => plain::<u64>(&product, inputs, output),
+        }
     }
 
     fn flops(&self, inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
@@ -132,7 +144,7 @@ fn floats(product: &Product, inputs: &dyn Inputs, output: &mut Output<'_>) -> Re
     Ok(())
 }
 
-fn whole<T: Element>(
+fn plain<T: Element>(
     product: &Product,
     inputs: &dyn Inputs,
     output: &mut Output<'_>,

@@ -23,11 +23,15 @@ pub(crate) mod testing;
 pub mod activation;
 pub mod blocked;
 mod broadcast;
+mod cell;
 mod gemm;
+mod lanes;
 mod movement;
 pub mod pairwise;
+mod sample;
 mod types;
 pub mod unary;
+mod window;
 
 use std::any::Any;
 use std::fmt;
@@ -39,18 +43,23 @@ use crate::tensor::{Fault, Inputs, Output, TensorInfo, type_name};
 pub use activation::Activation;
 pub use broadcast::Broadcast;
 pub use error::OpError;
-pub use node::{AttributeValue, Known, Node, axis};
+pub use node::{AttributeValue, Known, Node, axis, of_onnx};
 
 /// Newest opset whose definitions the table was compared with.
 pub const OPSET_MAX: u32 = 28;
 
 /// An op with its parameters, ready to infer, to run, or to be written into a program.
-pub trait Op: Any + fmt::Debug + Send + Sync {
-    /// The op's line of the table.
-    fn entry(&self) -> &'static OpEntry;
+pub trait Op: Any + Send + Sync {
+    /// Number of the op's line of the table.
+    fn code(&self) -> u16;
 
     /// Writes the parameters; [`OpEntry::decode`] reads them. An op may have none.
     fn encode(&self, _into: &mut ParamWriter) {}
+
+    /// Types of an operand that has its own, which the table says nothing of.
+    fn types_of(&self, _operand: usize) -> Option<&'static [DataType]> {
+        None
+    }
 
     /// Type and shape of the output, or of the first one. The table has checked number and types of
     /// the inputs.
@@ -75,7 +84,9 @@ pub trait Op: Any + fmt::Debug + Send + Sync {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault>;
 
     /// Floating-point operations of one run: a multiply-add counts two.
-    fn flops(&self, inputs: &[TensorInfo], output: &TensorInfo) -> u64;
+    fn flops(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> u64 {
+        0
+    }
 
     /// Bytes of scratch memory that a run needs.
     fn scratch_bytes(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> usize {
@@ -109,6 +120,24 @@ impl dyn Op {
     #[must_use]
     pub fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    /// The op's line, of a program.
+    #[must_use]
+    pub fn line(&self) -> &'static Line {
+        by_code(self.code()).unwrap_or(&Line::NONE)
+    }
+
+    /// Types of an operand that has its own.
+    fn own_types(&self, operand: usize) -> Option<&'static [DataType]> {
+        let of_line = || self.line().mixed.iter().find(|(index, _)| *index == operand);
+        self.types_of(operand).or_else(|| of_line().map(|(_, types)| *types))
+    }
+}
+
+impl fmt::Debug for dyn Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.line().name)
     }
 }
 
@@ -204,41 +233,114 @@ impl fmt::Debug for OpEntry {
     }
 }
 
+/// What a program needs of a line of the table. Who only runs programs has no use for the rest,
+/// and the code that imports nodes is no part of it.
+pub struct Line {
+    /// As in [`OpEntry`].
+    pub name: &'static str,
+    /// As in [`OpEntry`].
+    pub code: u16,
+    operands: (usize, usize),
+    types: &'static [(DataType, u32)],
+    mixed: &'static [(usize, &'static [DataType])],
+    decode: fn(&mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError>,
+}
+
+impl Line {
+    /// Of no op.
+    const NONE: Self = Self::of(&OpEntry::BASE);
+
+    const fn of(entry: &OpEntry) -> Self {
+        let OpEntry { name, code, operands, types, mixed, decode, .. } = *entry;
+        Self { name, code, operands, types, mixed, decode }
+    }
+
+    /// Makes the op of all its parameters in a program.
+    ///
+    /// # Errors
+    /// They are none, or there are more of them.
+    pub fn decode_params(&self, bytes: &[u8]) -> Result<Box<dyn Op>, OpError> {
+        let mut reader = ParamReader::new(bytes);
+        let op = (self.decode)(&mut reader)?;
+        reader.finish()?;
+        Ok(op)
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
 macro_rules! ops {
     ($($module:ident: $($entry:ident),+;)+) => {
         $(pub mod $module;)+
         /// The table.
         pub static TABLE: &[&OpEntry] = &[$($(&$module::$entry),+),+];
+        /// Its lines for programs.
+        static LINES: &[Line] = &[$($(Line::of(&$module::$entry)),+),+];
     };
 }
 
 ops! {
     add: ENTRY;
+    arg: ARG_MAX, ARG_MIN;
+    arithmetic: DIV, MOD, P_RELU, SUB;
+    attention: ENTRY;
     batch_normalization: ENTRY;
+    cast: BIT_CAST, CAST, CAST_LIKE;
+    clip: ENTRY;
+    compare: EQUAL, GREATER, GREATER_OR_EQUAL, IS_INF, IS_NAN, LESS, LESS_OR_EQUAL;
     concat: ENTRY;
     conv: ENTRY;
+    conv_transpose: ENTRY;
+    dropout: ENTRY;
+    elements: GATHER, GATHER_ND, SCATTER, SCATTER_ND, SCATTER_OLD;
     expand: ENTRY;
     exponential: CELU, ELU, ERF, EXP, GELU, LOG, MISH, RECIPROCAL, SELU, SIGMOID, SOFTPLUS,
         SOFTSIGN, SQRT, SWISH, TANH;
     gather: ENTRY;
+    general_mat_mul: ENTRY;
     global_average_pool: ENTRY;
+    global_pool: LP, MAX;
+    grid_sample: ENTRY;
     hard_sigmoid: ENTRY;
     hard_swish: ENTRY;
     identity: ENTRY;
+    literal: CONSTANT, CONSTANT_OF_SHAPE, EYE_LIKE, NON_ZERO, RANGE, SIZE;
+    logic: AND, BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_XOR, BIT_SHIFT, NOT, OR, XOR;
+    loss: CROSS_ENTROPY, LIKELIHOOD;
     mat_mul: ENTRY;
     mul: ENTRY;
+    normalization: GROUP, INSTANCE, LAYER, RMS;
+    one_hot: ENTRY;
+    order: TOP_K;
+    pad: ENTRY;
+    pick: COMPRESS, REVERSE;
     piecewise: ABS, CEIL, FLOOR, LEAKY_RELU, NEG, ROUND, SHRINK, SIGN, THRESHOLDED_RELU;
+    pool: AVERAGE_POOL, LP_POOL, MAX_POOL;
+    pow: ENTRY;
+    recurrent: GRU, LSTM, RNN;
+    reduce: L1, L2, LOG_SUM, LOG_SUM_EXP, MAX, MEAN, MIN, PROD, SUM, SUM_SQUARE;
     relu: ENTRY;
     reshape: ENTRY;
+    resize: RESIZE, UPSAMPLE;
+    rotary: ENTRY;
+    running: PRODUCT, SUM;
     shape: ENTRY;
     slice: ENTRY;
-    softmax: ENTRY;
+    softmax: ENTRY, HARD, LOG;
     space: DEPTH_TO_SPACE, SPACE_TO_DEPTH;
     split: ENTRY;
+    standard: LP, LRN, MEAN_VARIANCE;
     tile: ENTRY;
     transpose: ENTRY;
+    triangle: ENTRY;
     trigonometric: ACOS, ACOSH, ASIN, ASINH, ATAN, ATANH, COS, COSH, SIN, SINH, TAN;
+    variadic: MAX, MEAN, MIN, SUM;
     view: FLATTEN, SQUEEZE, UNSQUEEZE;
+    where_: ENTRY;
 }
 
 /// The line of an op by its name in the model.
@@ -249,8 +351,8 @@ pub fn by_name(name: &str) -> Option<&'static OpEntry> {
 
 /// The line of an op by its number in a program.
 #[must_use]
-pub fn by_code(code: u16) -> Option<&'static OpEntry> {
-    TABLE.iter().chain(blocked::TABLE).copied().find(|entry| entry.code == code)
+pub fn by_code(code: u16) -> Option<&'static Line> {
+    LINES.iter().chain(blocked::LINES).find(|line| line.code == code)
 }
 
 /// The table as rows of Markdown: what docs/status.md says of ops.
@@ -292,6 +394,22 @@ fn range((least, most): (usize, usize)) -> String {
 }
 
 impl OpEntry {
+    /// What most lines have: one operand of any type, one output.
+    const BASE: Self = Self {
+        name: "",
+        code: 0,
+        versions: &[],
+        attributes: &[],
+        inputs: (1, 1),
+        outputs: 1,
+        operands: (1, 1),
+        types: types::ALL,
+        mixed: &[],
+        refused: "",
+        import: |_| Err(OpError::params("no op")),
+        decode: |_| Err(OpError::params("no op")),
+    };
+
     /// Makes the op of a node, after everything that the table knows was checked.
     ///
     /// # Errors
@@ -317,15 +435,26 @@ impl OpEntry {
             return Err(OpError::Count { what: "outputs", found: node.outputs, supported });
         }
         let imported = (self.import)(node)?;
+        self.check_params(&*imported.op)?;
         let types = self.types_since(node.opset);
         for (operand, index) in imported.operands.iter().enumerate() {
             let found = node.input(*index)?.info.dtype;
-            let types = self.own_types(operand).unwrap_or(&types);
+            let types = imported.op.own_types(operand).unwrap_or(&types);
             if !types.contains(&found) {
                 return Err(OpError::types(*index, found, types));
             }
         }
         Ok(imported)
+    }
+
+    /// Whether a program can hold the parameters: what import accepts, decoding accepts.
+    fn check_params(&self, op: &dyn Op) -> Result<(), OpError> {
+        let mut writer = ParamWriter::default();
+        op.encode(&mut writer);
+        let bytes = writer.into_bytes();
+        let mut reader = ParamReader::new(&bytes);
+        (self.decode)(&mut reader)?;
+        reader.finish()
     }
 
     fn check_attribute(&self, name: &str, opset: u32) -> Result<(), OpError> {
@@ -348,22 +477,6 @@ impl OpEntry {
     pub fn types_since(&self, opset: u32) -> Vec<DataType> {
         self.types.iter().filter(|(_, since)| *since <= opset).map(|(dtype, _)| *dtype).collect()
     }
-
-    /// Types of an operand that has its own.
-    fn own_types(&self, operand: usize) -> Option<&'static [DataType]> {
-        self.mixed.iter().find(|(index, _)| *index == operand).map(|(_, types)| *types)
-    }
-
-    /// Makes the op of all its parameters in a program.
-    ///
-    /// # Errors
-    /// They are none, or there are more of them.
-    pub fn decode_params(&'static self, bytes: &[u8]) -> Result<Box<dyn Op>, OpError> {
-        let mut reader = ParamReader::new(bytes);
-        let op = (self.decode)(&mut reader)?;
-        reader.finish()?;
-        Ok(op)
-    }
 }
 
 /// Types and shapes of an op's outputs, after everything that the table knows was checked.
@@ -371,17 +484,17 @@ impl OpEntry {
 /// # Errors
 /// Number, types or shapes of the inputs do not fit.
 pub fn infer(op: &dyn Op, inputs: &[TensorInfo]) -> Result<Vec<TensorInfo>, OpError> {
-    let entry = op.entry();
-    let (least, most) = entry.operands;
+    let line = op.line();
+    let (least, most) = line.operands;
     if inputs.len() < least || inputs.len() > most {
-        let supported = range(entry.operands);
+        let supported = range(line.operands);
         return Err(OpError::Count { what: "operands", found: inputs.len(), supported });
     }
-    let types = entry.types_since(OPSET_MAX);
+    let types: Vec<DataType> = line.types.iter().map(|(dtype, _)| *dtype).collect();
     let mut first: Option<DataType> = None;
     for (index, input) in inputs.iter().enumerate() {
         let same = first.map(|dtype| [dtype]);
-        let allowed = match (entry.own_types(index), &same) {
+        let allowed = match (op.own_types(index), &same) {
             (Some(own), _) => own,
             (None, Some(same)) => same,
             (None, None) => {

@@ -1,8 +1,12 @@
 //! A node of a model as an op sees it when it is imported: opset, attributes, what is known of its
 //! inputs.
 
+use crate::DataType;
+use crate::aligned::AlignedBytes;
+use crate::cast::elements;
+use crate::element::{Element, with_element};
 use crate::ops::OpError;
-use crate::tensor::{TensorInfo, element_size};
+use crate::tensor::{Fault, TensorInfo, element_size};
 
 /// Value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +22,10 @@ pub enum AttributeValue {
     Ints(Vec<i64>),
     /// Floats.
     Floats(Vec<f32>),
+    /// Texts.
+    Texts(Vec<String>),
+    /// A tensor: its little-endian bytes.
+    Tensor(TensorInfo, Vec<u8>),
     /// A kind that no op of the table takes, by its name.
     Other(&'static str),
 }
@@ -32,6 +40,8 @@ impl AttributeValue {
             Self::Text(_) => "a text",
             Self::Ints(_) => "a list of numbers",
             Self::Floats(_) => "a list of floats",
+            Self::Texts(_) => "a list of texts",
+            Self::Tensor(..) => "a tensor",
             Self::Other(kind) => kind,
         }
     }
@@ -108,6 +118,65 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// A float, if it is there.
+    ///
+    /// # Errors
+    /// The attribute is of another kind.
+    pub fn find_float(&self, name: &str) -> Result<Option<f32>, OpError> {
+        match self.find(name) {
+            None => Ok(None),
+            Some(AttributeValue::Float(value)) => Ok(Some(*value)),
+            Some(other) => Self::wrong(name, other, "a float"),
+        }
+    }
+
+    /// Floats, if they are there.
+    ///
+    /// # Errors
+    /// The attribute is of another kind.
+    pub fn floats(&self, name: &str) -> Result<Option<&'a [f32]>, OpError> {
+        match self.find(name) {
+            None => Ok(None),
+            Some(AttributeValue::Floats(value)) => Ok(Some(value)),
+            Some(other) => Self::wrong(name, other, "a list of floats"),
+        }
+    }
+
+    /// Texts, if they are there.
+    ///
+    /// # Errors
+    /// The attribute is of another kind.
+    pub fn texts(&self, name: &str) -> Result<Option<&'a [String]>, OpError> {
+        match self.find(name) {
+            None => Ok(None),
+            Some(AttributeValue::Texts(value)) => Ok(Some(value)),
+            Some(other) => Self::wrong(name, other, "a list of texts"),
+        }
+    }
+
+    /// A tensor, if it is there.
+    ///
+    /// # Errors
+    /// The attribute is of another kind.
+    pub fn tensor(&self, name: &str) -> Result<Option<(&'a TensorInfo, &'a [u8])>, OpError> {
+        match self.find(name) {
+            None => Ok(None),
+            Some(AttributeValue::Tensor(info, bytes)) => Ok(Some((info, bytes))),
+            Some(other) => Self::wrong(name, other, "a tensor"),
+        }
+    }
+
+    /// A type by ONNX's number, if it is there.
+    ///
+    /// # Errors
+    /// The attribute is of another kind, or the type has no kernels.
+    pub fn data_type(&self, name: &str) -> Result<Option<DataType>, OpError> {
+        let Some(number) = self.int(name)? else { return Ok(None) };
+        let dtype = i32::try_from(number).ok().and_then(of_onnx);
+        let supported = "types of floats, whole numbers and bools of 8 to 64 bits";
+        dtype.map(Some).ok_or_else(|| OpError::attribute(name, number, supported))
+    }
+
     /// A text, if it is there.
     ///
     /// # Errors
@@ -171,12 +240,29 @@ impl<'a> Node<'a> {
         self.inputs.get(index).is_some_and(Option::is_some)
     }
 
+    /// The numbers of an input whose value has to be known, of any type but bool: without their
+    /// fractions, and as the nearest floats.
+    ///
+    /// # Errors
+    /// It is left out, of another type, or its value is computed from data.
+    pub fn numbers(&self, index: usize, name: &'static str) -> Result<Vec<(i64, f64)>, OpError> {
+        fn read<T: Element>(bytes: &[u8]) -> Result<Vec<(i64, f64)>, Fault> {
+            let list = elements::<T>(bytes).ok_or(Fault::Memory)?;
+            Ok(list.iter().map(|x| (x.to_i64(), x.to_f64())).collect())
+        }
+        let known = self.input(index)?;
+        let bytes = known.value.ok_or(OpError::NotConstant { input: index, name })?;
+        let bytes = AlignedBytes::copy_of(bytes);
+        let read = with_element!(known.info.dtype, T => read::<T>(&bytes));
+        let types = [DataType::FLOAT, DataType::INT64];
+        read.map_err(|_| OpError::types(index, known.info.dtype, &types))
+    }
+
     /// The whole numbers of an input whose value has to be known; rank 0 or 1, i64 or i32.
     ///
     /// # Errors
     /// It is left out, of another type or rank, or its value is computed from data.
     pub fn integers(&self, index: usize, name: &'static str) -> Result<Vec<i64>, OpError> {
-        use crate::DataType;
         let known = self.input(index)?;
         let types = [DataType::INT64, DataType::INT32];
         if !types.contains(&known.info.dtype) {
@@ -193,6 +279,27 @@ impl<'a> Node<'a> {
         }
         let (words, _) = bytes.as_chunks();
         Ok(words.iter().map(|word| i64::from(i32::from_le_bytes(*word))).collect())
+    }
+}
+
+/// A type of ONNX as one of ours; `None` for those without kernels.
+#[must_use]
+pub fn of_onnx(number: i32) -> Option<DataType> {
+    match number {
+        1 => Some(DataType::FLOAT),
+        2 => Some(DataType::UINT8),
+        3 => Some(DataType::INT8),
+        4 => Some(DataType::UINT16),
+        5 => Some(DataType::INT16),
+        6 => Some(DataType::INT32),
+        7 => Some(DataType::INT64),
+        9 => Some(DataType::BOOL),
+        10 => Some(DataType::FLOAT16),
+        11 => Some(DataType::DOUBLE),
+        12 => Some(DataType::UINT32),
+        13 => Some(DataType::UINT64),
+        16 => Some(DataType::BF16),
+        _ => None,
     }
 }
 

@@ -5,18 +5,25 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::DataType;
-use crate::ops::{AttributeSpec, Broadcast, Imported, Node, Op, OpEntry, OpError, before};
+use crate::numbers::with_wide;
+use crate::ops::{AttributeSpec, Broadcast, Imported, Node, Op, OpEntry, OpError, before, types};
 use crate::params::ParamWriter;
-use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, with_element};
+use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo};
 
 /// Attributes of the old definitions.
 const ATTRIBUTES: &[AttributeSpec] =
     &[before("broadcast", 7), before("axis", 7), before("consumed_inputs", 6)];
 
+/// Types of the definitions.
+const TYPES: types::Types = &types::numbers(6, 14, 13);
+
 /// What such an op is.
 pub trait Pair: fmt::Debug + Send + Sync + 'static {
     /// The line of the table.
     const ENTRY: &'static OpEntry;
+
+    /// The second operand broadcasts to the first, not the other way round.
+    const ONE_WAY: bool = false;
 
     /// What becomes of two elements.
     fn of<T: Element>(a: T, b: T) -> T;
@@ -47,7 +54,7 @@ impl<P: Pair> Pairwise<P> {
             inputs: (2, 2),
             outputs: 1,
             operands: (2, 2),
-            types: &[(DataType::FLOAT, 1), (DataType::INT32, 6), (DataType::INT64, 6)],
+            types: TYPES,
             mixed: &[],
             refused: "",
             import: Self::import,
@@ -61,8 +68,8 @@ impl<P: Pair> Pairwise<P> {
 }
 
 impl<P: Pair> Op for Pairwise<P> {
-    fn entry(&self) -> &'static OpEntry {
-        P::ENTRY
+    fn code(&self) -> u16 {
+        const { P::ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {
@@ -70,11 +77,21 @@ impl<P: Pair> Op for Pairwise<P> {
     }
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
-        self.broadcast.infer(inputs)
+        let result = self.broadcast.infer(inputs)?;
+        if P::ONE_WAY && result.shape != inputs[0].shape {
+            let (a, b) = (inputs[0].shape, inputs[1].shape);
+            return Err(OpError::shape(format!("{b} does not broadcast to {a}")));
+        }
+        Ok(result)
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        with_element!(output.info.dtype, T => self.broadcast.run::<T>(inputs, output, P::of))
+        if output.info.dtype == DataType::FLOAT {
+            return self.broadcast.run::<f32, f32, f32>(inputs, output, P::of);
+        }
+        with_wide!(output.info.dtype, W => {
+            self.broadcast.run_wide::<W, W>(inputs, output, P::of)
+        })
     }
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {

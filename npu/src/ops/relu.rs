@@ -2,8 +2,9 @@
 
 use crate::DataType;
 use crate::ops::activation::Elementwise;
+use crate::ops::unary::each;
 use crate::ops::{Activation, Imported, OpEntry, before};
-use crate::tensor::{Element, Fault, Inputs, Output};
+use crate::tensor::{Fault, Inputs, Output};
 
 /// The line of the table.
 pub static ENTRY: OpEntry = OpEntry {
@@ -34,18 +35,10 @@ impl Elementwise for Relu {
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         match output.info.dtype {
-            DataType::INT32 => positive::<i32>(inputs, output),
-            DataType::INT64 => positive::<i64>(inputs, output),
-            _ => self.function().run(inputs, output),
+            DataType::FLOAT => self.function().run(inputs, output),
+            _ => each::<i128>(inputs, output, &|x| x.max(0)),
         }
     }
-}
-
-/// max(0, x) of whole numbers.
-fn positive<T: Element>(inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-    let pairs = output.elements::<T>()?.iter_mut().zip(inputs.elements::<T>(0)?);
-    pairs.for_each(|(to, x)| *to = if *x < T::ZERO { T::ZERO } else { *x });
-    Ok(())
 }
 
 #[cfg(test)]

@@ -100,8 +100,8 @@ fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Op for Reshape {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {

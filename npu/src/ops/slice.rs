@@ -60,9 +60,8 @@ fn import(node: &Node<'_>) -> Result<Imported, OpError> {
         };
         (list("starts")?, list("ends")?, node.ints("axes")?.map(<[i64]>::to_vec), None)
     } else {
-        let optional = |index, name| {
-            node.has(index).then(|| node.integers(index, name)).transpose()
-        };
+        let optional =
+            |index, name| node.has(index).then(|| node.integers(index, name)).transpose();
         let (starts, ends) = (node.integers(1, "starts")?, node.integers(2, "ends")?);
         (starts, ends, optional(3, "axes")?, optional(4, "steps")?)
     };
@@ -128,9 +127,8 @@ impl Range {
     /// Whether every index lies below `dim`.
     fn fits(&self, dim: usize) -> bool {
         let Some(last) = self.count.checked_sub(1) else { return true };
-        let inside = |at: Option<i64>| {
-            at.and_then(|at| usize::try_from(at).ok()).is_some_and(|at| at < dim)
-        };
+        let inside =
+            |at: Option<i64>| at.and_then(|at| usize::try_from(at).ok()).is_some_and(|at| at < dim);
         let start = i64::try_from(self.start).ok();
         let way = i64::try_from(last).ok().and_then(|last| last.checked_mul(self.step));
         let end = start.zip(way).and_then(|(start, way)| start.checked_add(way));
@@ -147,8 +145,8 @@ impl Slice {
 }
 
 impl Op for Slice {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {
@@ -179,9 +177,8 @@ impl Op for Slice {
         let (from, strides) = (inputs.bytes(0), inputs.info(0).shape.strides());
         // Dims at the end that are taken whole are copied together.
         let dims = inputs.dims(0);
-        let whole = |dim: &usize| {
-            self.ranges[*dim] == (Range { start: 0, step: 1, count: dims[*dim] })
-        };
+        let whole =
+            |dim: &usize| self.ranges[*dim] == (Range { start: 0, step: 1, count: dims[*dim] });
         let tail = (0..self.rank).rev().take_while(whole).count();
         let walked = self.rank - tail;
         let run = dims[walked..].iter().product::<usize>() * size;

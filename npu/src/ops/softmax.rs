@@ -1,62 +1,148 @@
-//! Softmax: exp(x) by its sum. From opset 13 on along one axis; before, over all dims from the axis
-//! on, taken together.
+//! Softmax, LogSoftmax and Hardmax: shares of a sum of exponentials, their logarithms, or a one
+//! for the greatest. From opset 13 on along one axis; before, over all dims from the axis on, taken
+//! together.
 
 use crate::DataType;
-use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, axis};
+use crate::cast::elements_mut;
+use crate::element::Real;
+use crate::numbers::NumbersMut;
+use crate::ops::movement;
+use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, axis, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::RANK_MAX;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
-/// The line of the table.
-pub static ENTRY: OpEntry = OpEntry {
-    name: "Softmax",
-    code: 15,
-    versions: &[1, 11, 13],
-    attributes: &[always("axis")],
-    inputs: (1, 1),
-    outputs: 1,
-    operands: (1, 1),
-    types: &[(DataType::FLOAT, 1)],
-    mixed: &[],
-    refused: "",
-    import,
-    decode,
-};
-
-/// exp(x) by its sum over the dims `from` to `to`.
-#[derive(Clone, Copy, Debug)]
-pub struct Softmax {
-    /// First dim of the sum.
-    pub from: usize,
-    /// First dim after it.
-    pub to: usize,
+const fn entry(
+    name: &'static str,
+    code: u16,
+    import: fn(&Node<'_>) -> Result<Imported, OpError>,
+    decode: fn(&mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError>,
+) -> OpEntry {
+    let (versions, attributes, types) = (&[1, 11, 13], ATTRIBUTES, TYPES);
+    OpEntry { name, code, versions, attributes, types, import, decode, ..OpEntry::BASE }
 }
 
-fn import(node: &Node<'_>) -> Result<Imported, OpError> {
+const ATTRIBUTES: &[crate::ops::AttributeSpec] = &[always("axis")];
+const TYPES: types::Types = &types::floats(13);
+
+/// The line of Softmax.
+pub static ENTRY: OpEntry =
+    entry("Softmax", 15, |node| import(Kind::Soft, node), |from| decode(Kind::Soft, from));
+
+/// The line of LogSoftmax.
+pub static LOG: OpEntry =
+    entry("LogSoftmax", 119, |node| import(Kind::Log, node), |from| decode(Kind::Log, from));
+
+/// The line of Hardmax.
+pub static HARD: OpEntry =
+    entry("Hardmax", 120, |node| import(Kind::Hard, node), |from| decode(Kind::Hard, from));
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Soft,
+    Log,
+    Hard,
+}
+
+/// One of the three over the dims `from` to `to`.
+#[derive(Clone, Copy, Debug)]
+pub struct Softmax {
+    kind: Kind,
+    /// First dim of the sum.
+    from: usize,
+    /// First dim after it.
+    to: usize,
+}
+
+fn import(kind: Kind, node: &Node<'_>) -> Result<Imported, OpError> {
     let rank = node.input(0)?.info.shape.rank();
     let default = if node.opset < 13 { 1 } else { -1 };
     let given = node.int("axis")?.unwrap_or(default);
     let end = i64::try_from(rank).unwrap_or(i64::MAX);
     if node.opset < 13 && given == end {
         // Each element on its own, as the old definition has it.
-        return Ok(Imported::first(Softmax { from: rank, to: rank }));
+        return Ok(Imported::first(Softmax { kind, from: rank, to: rank }));
     }
     let from = axis("axis", given, rank)?;
     let to = if node.opset < 13 { rank } else { from + 1 };
-    Ok(Imported::first(Softmax { from, to }))
+    Ok(Imported::first(Softmax { kind, from, to }))
 }
 
-fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
+fn decode(kind: Kind, from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
     let [from, to] = from.sizes()?;
     if from > to || to > RANK_MAX {
         return Err(OpError::params(format!("dims {from} to {to}; at most {RANK_MAX} exist")));
     }
-    Ok(Box::new(Softmax { from, to }))
+    Ok(Box::new(Softmax { kind, from, to }))
+}
+
+impl Softmax {
+    /// One lane of elements, each `stride` behind the one before.
+    fn lane<R: Real>(&self, values: &mut [R], stride: usize) {
+        let places = (0..values.len()).step_by(stride);
+        // The greatest is taken off first, so that no exponential overflows.
+        let greatest = places
+            .clone()
+            .fold(R::LOWEST, |max, at| if values[at] > max { values[at] } else { max });
+        if self.kind == Kind::Hard {
+            let first = places.clone().find(|at| values[*at] == greatest);
+            places.for_each(|at| values[at] = if Some(at) == first { R::ONE } else { R::ZERO });
+            return;
+        }
+        let mut sum = R::ZERO;
+        for at in places.clone() {
+            let x = values[at] - greatest;
+            let share = x.exp();
+            sum = sum + share;
+            values[at] = if self.kind == Kind::Soft { share } else { x };
+        }
+        let log = sum.ln();
+        places.for_each(|at| {
+            let x = values[at];
+            values[at] = if self.kind == Kind::Soft { x / sum } else { x - log };
+        });
+    }
+
+    /// Elements of a lane, and their distance.
+    fn parts(&self, dims: &[usize]) -> (usize, usize) {
+        (dims[self.from..self.to].iter().product(), dims[self.to..].iter().product())
+    }
+
+    fn floats(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        let (count, inner) = self.parts(inputs.dims(0));
+        movement::copy(inputs, output)?;
+        for block in output.elements::<f32>()?.chunks_exact_mut(count * inner) {
+            for lane in 0..inner {
+                self.lane(&mut block[lane..], inner);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of any type: each lane on its own.
+    fn compute(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        let (count, inner) = self.parts(inputs.dims(0));
+        let (from, elements) = (inputs.numbers::<f64>(0)?, inputs.info(0).shape.elements());
+        let lane = elements_mut::<f64>(output.scratch).ok_or(Fault::Memory)?;
+        let lane = lane.get_mut(..count).ok_or(Fault::Memory)?;
+        let mut to = NumbersMut::<f64>::new(output.info.dtype, output.bytes)?;
+        for own in 0..elements / count {
+            let first = own / inner * inner * count + own % inner;
+            from.read(first, inner, lane);
+            self.lane(lane, 1);
+            to.write_every(first, inner, lane);
+        }
+        Ok(())
+    }
 }
 
 impl Op for Softmax {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        match self.kind {
+            Kind::Soft => const { ENTRY.code },
+            Kind::Log => const { LOG.code },
+            Kind::Hard => const { HARD.code },
+        }
     }
 
     fn encode(&self, into: &mut ParamWriter) {
@@ -71,26 +157,16 @@ impl Op for Softmax {
         Ok(inputs[0])
     }
 
+    fn scratch_bytes(&self, inputs: &[TensorInfo], _output: &TensorInfo) -> usize {
+        let (count, _) = self.parts(inputs[0].shape.dims());
+        if inputs[0].dtype == DataType::FLOAT { 0 } else { count.saturating_mul(8) }
+    }
+
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        let dims = inputs.dims(0);
-        let count = dims[self.from..self.to].iter().product::<usize>();
-        let inner = dims[self.to..].iter().product::<usize>();
-        let input = inputs.elements::<f32>(0)?;
-        let blocks = output.elements::<f32>()?.chunks_exact_mut(count * inner);
-        for (to, from) in blocks.zip(input.chunks_exact(count * inner)) {
-            for lane in 0..inner {
-                let places = (lane..).step_by(inner).take(count);
-                // The greatest is taken off first, so that no exponential overflows.
-                let greatest = places.clone().fold(f32::NEG_INFINITY, |max, at| max.max(from[at]));
-                let mut sum = 0f32;
-                for at in places.clone() {
-                    to[at] = (from[at] - greatest).exp();
-                    sum += to[at];
-                }
-                places.for_each(|at| to[at] /= sum);
-            }
+        match output.info.dtype {
+            DataType::FLOAT => self.floats(inputs, output),
+            _ => self.compute(inputs, output),
         }
-        Ok(())
     }
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {

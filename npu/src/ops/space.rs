@@ -86,8 +86,8 @@ impl Space {
 }
 
 impl Op for Space {
-    fn entry(&self) -> &'static OpEntry {
-        if self.to_depth { &SPACE_TO_DEPTH } else { &DEPTH_TO_SPACE }
+    fn code(&self) -> u16 {
+        if self.to_depth { const { SPACE_TO_DEPTH.code } } else { const { DEPTH_TO_SPACE.code } }
     }
 
     fn encode(&self, into: &mut ParamWriter) {

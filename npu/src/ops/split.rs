@@ -90,8 +90,8 @@ impl Split {
 }
 
 impl Op for Split {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        const { ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {

@@ -72,6 +72,9 @@ pub(crate) fn params(op: &dyn Op) -> Vec<u8> {
     writer.into_bytes()
 }
 
+/// An op twice, with its operands.
+type Both<'a> = ([Box<dyn Op>; 2], Vec<&'a Value>);
+
 /// A node of one op.
 #[derive(Clone)]
 pub(crate) struct Case {
@@ -156,6 +159,11 @@ impl Case {
 
     /// Imports the node and sends the op through its bytes.
     pub(crate) fn import(&self) -> Result<(Box<dyn Op>, Vec<&Value>), OpError> {
+        self.import_both().map(|([_, op], operands)| (op, operands))
+    }
+
+    /// The op as it was imported, and as a program has it.
+    fn import_both(&self) -> Result<Both<'_>, OpError> {
         let known = |value: &'_ Value| Known { info: value.info, value: None };
         let inputs: Vec<Option<Known<'_>>> = self
             .inputs
@@ -175,13 +183,15 @@ impl Case {
         };
         let imported = self.entry.import_node(&node)?;
         let bytes = params(&*imported.op);
-        let op = self.entry.decode_params(&bytes).expect("what an op writes it can read");
-        assert_eq!(format!("{op:?}"), format!("{:?}", imported.op), "bytes keep the parameters");
+        let line = imported.op.line();
+        assert_eq!(line.name, self.entry.name);
+        let op = line.decode_params(&bytes).expect("what an op writes it can read");
+        assert_eq!(params(&*op), bytes, "bytes keep the parameters");
         for shorter in 0..bytes.len() {
-            assert!(self.entry.decode_params(&bytes[..shorter]).is_err(), "cut at {shorter}");
+            assert!(line.decode_params(&bytes[..shorter]).is_err(), "cut at {shorter}");
         }
         let operands = imported.operands.iter().map(|index| self.inputs[*index].as_ref().unwrap());
-        Ok((op, operands.collect()))
+        Ok(([imported.op, op], operands.collect()))
     }
 
     /// The result, or the first one.
@@ -191,21 +201,26 @@ impl Case {
 
     /// All results.
     pub(crate) fn run_all(&self) -> Vec<Value> {
-        let (op, operands) = self.import().unwrap();
+        let (ops, operands) = self.import_both().unwrap();
         let infos: Vec<TensorInfo> = operands.iter().map(|value| value.info).collect();
-        let outputs = infer(&*op, &infos).unwrap();
+        let list: Vec<(TensorInfo, &[u8])> =
+            operands.iter().map(|value| (value.info, &value.bytes[..])).collect();
         let filled = |bytes: usize| {
             let mut bytes = AlignedBytes::zeroed(bytes);
             bytes.fill(0xEE);
             bytes
         };
-        let mut scratch = filled(op.scratch_bytes(&infos, &outputs[0]));
-        let list: Vec<(TensorInfo, &[u8])> =
-            operands.iter().map(|value| (value.info, &value.bytes[..])).collect();
-        let mut results: Vec<(TensorInfo, AlignedBytes)> =
-            outputs.iter().map(|info| (*info, filled(info.bytes()))).collect();
-        run_into(&*op, &TensorList(&list), &mut results, &mut scratch).unwrap();
-        results.into_iter().map(|(info, bytes)| Value { info, bytes }).collect()
+        let [imported, read] = ops.map(|op| {
+            let outputs = infer(&*op, &infos).unwrap();
+            let mut scratch = filled(op.scratch_bytes(&infos, &outputs[0]));
+            let mut results: Vec<(TensorInfo, AlignedBytes)> =
+                outputs.iter().map(|info| (*info, filled(info.bytes()))).collect();
+            run_into(&*op, &TensorList(&list), &mut results, &mut scratch).unwrap();
+            let values = results.into_iter().map(|(info, bytes)| Value { info, bytes });
+            values.collect::<Vec<Value>>()
+        });
+        assert_eq!(imported, read, "bytes keep the parameters");
+        read
     }
 
     /// Why the node is refused, by import or by inference.

@@ -6,7 +6,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::element::{Element, Float, Real, with_element, with_float};
+use crate::DataType;
+use crate::element::{Element, Real};
+use crate::numbers::{Wide, with_wide};
 use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, types::Types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -74,17 +76,16 @@ impl<F: Function> Unary<F> {
         Ok(Box::new(Self::new([from.f32()?, from.f32()?])))
     }
 
-    fn compute<T: Float>(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        let parameters = self.parameters.map(|own| T::Real::c(f64::from(own)));
-        let pairs = output.elements::<T>()?.iter_mut().zip(inputs.elements::<T>(0)?);
-        pairs.for_each(|(to, x)| *to = T::of_real(F::of(x.real(), parameters)));
+    fn compute(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        let pairs = output.elements::<f32>()?.iter_mut().zip(inputs.elements::<f32>(0)?);
+        pairs.for_each(|(to, x)| *to = F::of(*x, self.parameters));
         Ok(())
     }
 }
 
 impl<F: Function> Op for Unary<F> {
-    fn entry(&self) -> &'static OpEntry {
-        F::ENTRY
+    fn code(&self) -> u16 {
+        const { F::ENTRY.code }
     }
 
     fn encode(&self, into: &mut ParamWriter) {
@@ -96,7 +97,11 @@ impl<F: Function> Op for Unary<F> {
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        with_float!(output.info.dtype, T => self.compute::<T>(inputs, output))
+        if output.info.dtype == DataType::FLOAT {
+            return self.compute(inputs, output);
+        }
+        let parameters = self.parameters.map(f64::from);
+        each::<f64>(inputs, output, &|x| F::of(x, parameters))
     }
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
@@ -148,8 +153,8 @@ impl<F: Arithmetic> AnyUnary<F> {
 }
 
 impl<F: Arithmetic> Op for AnyUnary<F> {
-    fn entry(&self) -> &'static OpEntry {
-        F::ENTRY
+    fn code(&self) -> u16 {
+        const { F::ENTRY.code }
     }
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
@@ -157,11 +162,7 @@ impl<F: Arithmetic> Op for AnyUnary<F> {
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        with_element!(output.info.dtype, T => {
-            let pairs = output.elements::<T>()?.iter_mut().zip(inputs.elements::<T>(0)?);
-            pairs.for_each(|(to, x)| *to = F::of(*x));
-            Ok(())
-        })
+        with_wide!(output.info.dtype, W => each::<W>(inputs, output, &F::of))
     }
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
@@ -171,6 +172,17 @@ impl<F: Arithmetic> Op for AnyUnary<F> {
     fn is_elementwise(&self) -> bool {
         true
     }
+}
+
+/// A function of each element, of any type, by one loop that all functions share.
+pub(super) fn each<W: Wide>(
+    inputs: &dyn Inputs,
+    output: &mut Output<'_>,
+    of: &dyn Fn(W) -> W,
+) -> Result<(), Fault> {
+    let (from, count) = (inputs.numbers::<W>(0)?, output.info.shape.elements());
+    output.numbers::<W>()?.each(from, count, of);
+    Ok(())
 }
 
 /// Functions: line, type, number, opsets, types, attributes, parameters with their defaults.

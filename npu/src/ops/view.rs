@@ -1,7 +1,9 @@
 //! Squeeze, Unsqueeze and Flatten: other dims, the same elements in the same order.
 
 use crate::ops::movement::copy;
-use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, always, axis, before, types};
+use crate::ops::{
+    AttributeSpec, Imported, Node, Op, OpEntry, OpError, always, axis, before, types,
+};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -40,7 +42,7 @@ pub static SQUEEZE: OpEntry = entry(
     &[before("axes", 13)],
     (1, 2),
     squeeze,
-    |from| View::decode(&SQUEEZE, from),
+    |from| View::decode(const { SQUEEZE.code }, from),
 );
 
 /// The line of Unsqueeze.
@@ -51,7 +53,7 @@ pub static UNSQUEEZE: OpEntry = entry(
     &[before("axes", 13)],
     (1, 2),
     unsqueeze,
-    |from| View::decode(&UNSQUEEZE, from),
+    |from| View::decode(const { UNSQUEEZE.code }, from),
 );
 
 /// The line of Flatten.
@@ -62,13 +64,13 @@ pub static FLATTEN: OpEntry = entry(
     &[always("axis")],
     (1, 1),
     flatten,
-    |from| View::decode(&FLATTEN, from),
+    |from| View::decode(const { FLATTEN.code }, from),
 );
 
 /// The same elements with other dims.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    entry: &'static OpEntry,
+    code: u16,
     shape: Shape,
 }
 
@@ -86,7 +88,7 @@ fn squeeze(node: &Node<'_>) -> Result<Imported, OpError> {
     }
     let kept = (0..shape.rank()).filter(|dim| !drop.contains(dim));
     let dims: Vec<usize> = kept.map(|dim| shape.dims()[dim]).collect();
-    Ok(Imported::first(View { entry: &SQUEEZE, shape: Shape::new(&dims)? }))
+    Ok(Imported::first(View { code: SQUEEZE.code, shape: Shape::new(&dims)? }))
 }
 
 fn unsqueeze(node: &Node<'_>) -> Result<Imported, OpError> {
@@ -103,7 +105,7 @@ fn unsqueeze(node: &Node<'_>) -> Result<Imported, OpError> {
     let mut rest = shape.dims().iter().copied();
     let dims: Vec<usize> =
         own.into_iter().map(|own| if own { 1 } else { rest.next().unwrap_or(1) }).collect();
-    Ok(Imported::first(View { entry: &UNSQUEEZE, shape: Shape::new(&dims)? }))
+    Ok(Imported::first(View { code: UNSQUEEZE.code, shape: Shape::new(&dims)? }))
 }
 
 fn flatten(node: &Node<'_>) -> Result<Imported, OpError> {
@@ -115,21 +117,18 @@ fn flatten(node: &Node<'_>) -> Result<Imported, OpError> {
     let supported = || OpError::attribute("axis", given, format!("-{rank} to {rank}"));
     let (outer, inner) = shape.dims().split_at(at.ok_or_else(supported)?);
     let dims = [outer.iter().product(), inner.iter().product()];
-    Ok(Imported::first(View { entry: &FLATTEN, shape: Shape::new(&dims)? }))
+    Ok(Imported::first(View { code: FLATTEN.code, shape: Shape::new(&dims)? }))
 }
 
 impl View {
-    fn decode(
-        entry: &'static OpEntry,
-        from: &mut ParamReader<'_>,
-    ) -> Result<Box<dyn Op>, OpError> {
-        Ok(Box::new(Self { entry, shape: from.shape()? }))
+    fn decode(code: u16, from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
+        Ok(Box::new(Self { code, shape: from.shape()? }))
     }
 }
 
 impl Op for View {
-    fn entry(&self) -> &'static OpEntry {
-        self.entry
+    fn code(&self) -> u16 {
+        self.code
     }
 
     fn encode(&self, into: &mut ParamWriter) {

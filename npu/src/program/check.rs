@@ -67,7 +67,7 @@ fn shapes<B: AsRef<[u8]>>(om: &Om<B>, index: usize, task: &Task) -> Result<usize
     let inferred = ops::infer(&*task.op, &inputs).map_err(|error| OmError::Op {
         task: index,
         name: om.task_name(task).to_owned(),
-        op: task.op.entry().name,
+        op: task.op.line().name,
         error,
     })?;
     let refuse = |what: String| Err(OmError::value(Section::Tasks, index, what));

@@ -305,7 +305,7 @@ impl Reader<'_> {
             let what = || refuse(format!("tensor {index}; there are {tensors}"));
             Some(size(u64::from(index))).filter(|own| *own < tensors).ok_or_else(what)
         };
-        let entry = ops::by_code(record.op)
+        let line = ops::by_code(record.op)
             .ok_or_else(|| refuse(format!("op {} is not in the table", record.op)))?;
         if record.stream != 0 || !record.reserved_zero {
             return Err(refuse(format!("stream {}; expected 0, reserved zero", record.stream)));
@@ -320,10 +320,10 @@ impl Reader<'_> {
         }
         let params = self.span(&record.params, Section::Params).map_err(refuse)?;
         let params = &self.section(Section::Params)[params];
-        let op = entry.decode_params(params).map_err(|error| OmError::Op {
+        let op = line.decode_params(params).map_err(|error| OmError::Op {
             task: index,
             name: self.strings[name.clone()].to_owned(),
-            op: entry.name,
+            op: line.name,
             error,
         })?;
         let scratch = size(record.scratch.start)..size(record.scratch.end);

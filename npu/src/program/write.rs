@@ -115,7 +115,7 @@ impl Writer {
         }
         let more = self.index(more.len());
         let record = TaskRecord {
-            op: op.entry().code,
+            op: op.code(),
             stream: 0,
             operands: first..first + operands.len() as u64,
             output: *output,

@@ -3,12 +3,12 @@
 
 use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, sixes, tiles};
 use crate::isa::{self, Routine, Simd};
-use crate::ops::{Activation, Op, OpEntry, OpError};
+use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
-pub(super) static ENTRY: OpEntry = entry("BlockedConv", 1001, 3, |from| {
+pub(super) const ENTRY: Line = entry("BlockedConv", 1001, 3, |from| {
     let window = Window::decode(from)?;
     Ok(Box::new(BlockedConv { window, activation: Activation::decode(from)? }))
 });
@@ -76,8 +76,8 @@ impl BlockedConv {
 }
 
 impl Op for BlockedConv {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        ENTRY.code
     }
 
     fn encode(&self, into: &mut ParamWriter) {

@@ -3,12 +3,12 @@
 
 use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, sixes, tiles};
 use crate::isa::{self, Routine, Simd};
-use crate::ops::{Activation, Op, OpEntry, OpError};
+use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
-pub(super) static ENTRY: OpEntry = entry("BlockedDepthwise", 1002, 3, |from| {
+pub(super) const ENTRY: Line = entry("BlockedDepthwise", 1002, 3, |from| {
     let window = Window::decode(from)?;
     Ok(Box::new(BlockedDepthwise { window, activation: Activation::decode(from)? }))
 });
@@ -39,8 +39,8 @@ pub fn pack_depthwise(dims: [usize; 4], weights: &[f32]) -> ([usize; 4], Vec<f32
 }
 
 impl Op for BlockedDepthwise {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        ENTRY.code
     }
 
     fn encode(&self, into: &mut ParamWriter) {

@@ -15,7 +15,7 @@ mod window;
 
 use crate::DataType;
 use crate::isa::LANES;
-use crate::ops::{Op, OpEntry, OpError};
+use crate::ops::{Line, Op, OpError};
 use crate::params::ParamReader;
 use crate::shape::Shape;
 use crate::tensor::TensorInfo;
@@ -27,8 +27,8 @@ pub use reorder::{FromBlocked, ToBlocked};
 pub use window::Window;
 
 /// The ops, by number.
-pub static TABLE: &[&OpEntry] =
-    &[&conv::ENTRY, &depthwise::ENTRY, &reorder::TO, &reorder::FROM, &pool::ENTRY];
+pub(super) static LINES: &[Line] =
+    &[conv::ENTRY, depthwise::ENTRY, reorder::TO, reorder::FROM, pool::ENTRY];
 
 /// Maps of a block.
 pub const BLOCK: usize = LANES;
@@ -42,19 +42,13 @@ const fn entry(
     code: u16,
     operands: usize,
     decode: fn(&mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError>,
-) -> OpEntry {
-    OpEntry {
+) -> Line {
+    Line {
         name,
         code,
-        versions: &[1],
-        attributes: &[],
-        inputs: (operands, operands),
-        outputs: 1,
         operands: (operands, operands),
         types: &[(DataType::FLOAT, 1)],
         mixed: &[],
-        refused: "",
-        import: |_| Err(OpError::shape("an op of programs, not of models")),
         decode,
     }
 }

@@ -2,19 +2,19 @@
 
 use super::{BLOCK, entry, maps_of};
 use crate::isa::{self, Routine, Simd};
-use crate::ops::{Op, OpEntry, OpError};
+use crate::ops::{Line, Op, OpError};
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
-pub(super) static ENTRY: OpEntry = entry("BlockedMean", 1005, 1, |_| Ok(Box::new(BlockedMean)));
+pub(super) const ENTRY: Line = entry("BlockedMean", 1005, 1, |_| Ok(Box::new(BlockedMean)));
 
 /// The mean of each map: `[N, C / 16, H, W, 16]` to `[N, C / 16, 1, 1, 16]`.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockedMean;
 
 impl Op for BlockedMean {
-    fn entry(&self) -> &'static OpEntry {
-        &ENTRY
+    fn code(&self) -> u16 {
+        ENTRY.code
     }
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {

@@ -1,14 +1,14 @@
 //! Into blocks and back.
 
 use super::{BLOCK, blocked, blocks, entry, maps_of};
-use crate::ops::{Op, OpEntry, OpError};
+use crate::ops::{Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
-pub(super) static TO: OpEntry = entry("ToBlocked", 1003, 1, |_| Ok(Box::new(ToBlocked)));
+pub(super) const TO: Line = entry("ToBlocked", 1003, 1, |_| Ok(Box::new(ToBlocked)));
 
-pub(super) static FROM: OpEntry =
+pub(super) const FROM: Line =
     entry("FromBlocked", 1004, 1, |from| Ok(Box::new(FromBlocked { maps: from.size()? })));
 
 /// `[N, C, H, W]` in blocks. Maps behind the last one are zeros.
@@ -23,8 +23,8 @@ pub struct FromBlocked {
 }
 
 impl Op for ToBlocked {
-    fn entry(&self) -> &'static OpEntry {
-        &TO
+    fn code(&self) -> u16 {
+        TO.code
     }
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
@@ -57,8 +57,8 @@ impl Op for ToBlocked {
 }
 
 impl Op for FromBlocked {
-    fn entry(&self) -> &'static OpEntry {
-        &FROM
+    fn code(&self) -> u16 {
+        FROM.code
     }
 
     fn encode(&self, into: &mut ParamWriter) {

@@ -18,7 +18,7 @@ fn run(op: &dyn Op, inputs: &[&Value]) -> Value {
     let mut writer = ParamWriter::default();
     op.encode(&mut writer);
     let bytes = writer.into_bytes();
-    let read = crate::ops::by_code(op.entry().code).unwrap().decode_params(&bytes).unwrap();
+    let read = crate::ops::by_code(op.code()).unwrap().decode_params(&bytes).unwrap();
     assert_eq!(format!("{read:?}"), format!("{op:?}"), "bytes keep the parameters");
     let infos: Vec<TensorInfo> = inputs.iter().map(|value| value.info).collect();
     let info = infer(&*read, &infos).unwrap()[0];
@@ -173,10 +173,11 @@ fn there_and_back() {
 
 #[test]
 fn numbers_are_unique_and_no_model_names_them() {
-    for entry in TABLE {
-        let code = |other: &&&OpEntry| other.code == entry.code;
-        assert_eq!(TABLE.iter().chain(crate::ops::TABLE).filter(code).count(), 1);
-        assert!(crate::ops::by_name(entry.name).is_none());
+    for line in LINES {
+        let codes = LINES.iter().map(|other| other.code);
+        let all = codes.chain(crate::ops::TABLE.iter().map(|entry| entry.code));
+        assert_eq!(all.filter(|code| *code == line.code).count(), 1);
+        assert!(crate::ops::by_name(line.name).is_none());
     }
 }
 
@@ -202,7 +203,7 @@ fn what_is_refused() {
     let still = Window { strides: [1, 0], ..PLACED };
     let mut writer = ParamWriter::default();
     BlockedConv { window: still, ..conv }.encode(&mut writer);
-    assert!(conv.entry().decode_params(&writer.into_bytes()).is_err());
+    assert!((&conv as &dyn Op).line().decode_params(&writer.into_bytes()).is_err());
 }
 
 fn window() -> impl Strategy<Value = Window> {
@@ -239,7 +240,7 @@ proptest! {
         x in [0usize..3, 0..4, 0..9, 0..9],
         w in [0usize..4, 0..4, 0..4, 0..40],
     ) {
-        let entry = TABLE[op];
+        let entry = &LINES[op];
         let words = [8, 8, 0, 1, 0][op];
         let mut bytes: Vec<u8> = numbers[..words].iter().flat_map(|n| n.to_le_bytes()).collect();
         bytes.resize(bytes.len() + if words == 8 { 12 } else { 0 }, 0);

@@ -91,6 +91,11 @@ impl Layout {
     /// Lays out the maps of one image and group.
     fn fill(&self, conv: &Conv, geometry: &Geometry, input: &[f32], floats: &mut [f32]) {
         let [depth, height, width] = geometry.input;
+        if input.is_empty() {
+            // Nothing but padding.
+            floats.fill(0.0);
+            return;
+        }
         let [z_phases, y_phases, x_phases] = self.phases;
         let [z_extent, y_extent, x_extent] = self.extent;
         let mut rows = floats.chunks_exact_mut(x_extent);

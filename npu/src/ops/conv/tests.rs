@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::isa::Isa;
+use crate::ops::by_code;
 use crate::ops::testing::{Case, Value, assert_close, float, ints, noise};
 
 /// A convolution to be compared with its definition.
@@ -201,7 +202,7 @@ fn an_activation_behind_it() {
     let mut writer = ParamWriter::default();
     fused.encode(&mut writer);
     let bytes = writer.into_bytes();
-    let read = ENTRY.decode_params(&bytes).unwrap();
+    let read = by_code(ENTRY.code).unwrap().decode_params(&bytes).unwrap();
     assert_eq!(read.as_any().downcast_ref::<Conv>(), Some(&fused));
 }
 
@@ -290,7 +291,7 @@ fn parameters_of_a_program_that_are_none() {
     let read = |conv: Conv| {
         let mut writer = ParamWriter::default();
         conv.encode(&mut writer);
-        ENTRY.decode_params(&writer.into_bytes()).map(|_| ())
+        by_code(ENTRY.code).unwrap().decode_params(&writer.into_bytes()).map(|_| ())
     };
     assert_eq!(read(conv), Ok(()));
     for wrong in [

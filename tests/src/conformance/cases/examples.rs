@@ -198,6 +198,9 @@ fn half(value: f32) -> u16 {
     if value == 0.0 {
         return sign;
     }
+    if !value.is_finite() {
+        return sign | if value.is_nan() { 0x7e00 } else { 0x7c00 };
+    }
     let exponent = (bits >> 23 & 0xff).saturating_sub(127 - 15);
     sign | u16::try_from(exponent << 10 | bits >> 13 & 0x3ff).unwrap_or(0)
 }
