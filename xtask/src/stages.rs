@@ -159,7 +159,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "setup",
         about: "Debian packages, test images, models and the oracle that later stages need",
-        budget_s: 60,
+        budget_s: 70,
         steps: &[
             inner(setup::run),
             inner(assets::fetch),
@@ -271,7 +271,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "flows",
         about: "whole flows of real processes: integration, and hostile peers fuzzed",
-        budget_s: 60,
+        budget_s: 50,
         steps: &[
             nextest(&["-p", "tests", "--test", "it", "--test", "fuzz", "--no-run"]).compiles(),
             nextest(&["-p", "tests", "--test", "it", "--test", "fuzz"]),
