@@ -68,6 +68,9 @@ pub mod field {
     pub const ROUTE_LABEL: u32 = 6;
     /// `MsgInfo.data_label`, u32; 0 = none.
     pub const DATA_LABEL: u32 = 7;
+    /// First of eight numbers, one for each word of the user data, little-endian. Not in the first
+    /// version: an executor without them answers 164000.
+    pub const USER_DATA: u32 = 16;
 }
 
 /// Kinds of [`ApiV1::get_attr`] and what [`AttrV1::data`] then points at.

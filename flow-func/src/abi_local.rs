@@ -239,6 +239,9 @@ unsafe extern "C" fn set_info(
     // SAFETY: called by flow-func inside a call with a live view.
     unsafe {
         edit(ctx, msg, |msg| {
+            if msg.set_user_word(number, value) {
+                return Ok(());
+            }
             let mut answer = Ok(());
             msg.change(|info| answer = set_field(info, number, value));
             answer

@@ -4,6 +4,7 @@
 //! by the handle that made it, before it is shared.
 #![allow(unsafe_code, reason = "plays the executor's side of the views; a permitted file")]
 
+use crate::abi::field::USER_DATA;
 use crate::abi::{ACCESS_NULL_DATA, ACCESS_OWNED, ACCESS_WRITE_DATA, MsgV1};
 use crate::codes::PARAM_INVALID;
 use crate::element::Element;
@@ -211,6 +212,24 @@ impl LocalMsg {
             to.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
         self
+    }
+
+    /// The 64 bytes of user data.
+    #[must_use]
+    pub fn user_data(&self) -> [u8; USER_DATA_SIZE] {
+        let mut data = [0; USER_DATA_SIZE];
+        for (to, word) in data.as_chunks_mut::<8>().0.iter_mut().zip(self.head.iter()) {
+            *to = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        data
+    }
+
+    /// Sets a word of the user data; false when `number` is not one's.
+    pub(crate) fn set_user_word(&self, number: u32, value: u64) -> bool {
+        let index = number.checked_sub(USER_DATA).and_then(|index| usize::try_from(index).ok());
+        let Some(index) = index.filter(|index| *index < USER_DATA_SIZE / 8) else { return false };
+        self.head[index].store(value, Ordering::Relaxed);
+        true
     }
 
     /// The `MsgInfo`.

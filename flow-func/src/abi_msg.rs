@@ -11,7 +11,7 @@ use crate::{FLAG_EOS, FLAG_SEG, Result};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
-use executor_core::abi::head::MSG_INFO_OFFSET;
+use executor_core::abi::head::{MSG_INFO_OFFSET, USER_DATA_SIZE};
 use executor_core::abi::{DataType, MsgInfo, MsgType};
 
 /// An input of this call. It can't outlive the call:
@@ -251,6 +251,24 @@ impl<'c> Msg<'c> {
         });
         MsgInfo::from_words(words)
     }
+
+    /// A copy of the 64 bytes of user data.
+    #[must_use]
+    pub fn user_data(&self) -> [u8; USER_DATA_SIZE] {
+        let mut bytes = [0; USER_DATA_SIZE];
+        if self.0.head.is_null() {
+            return bytes;
+        }
+        for (index, to) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            // SAFETY: I5: a head has 32 words, so the first eight are inside.
+            let word = unsafe { self.0.head.add(index) };
+            // SAFETY: I5: aligned and live; peers access heads by atomic words only.
+            let word = unsafe { AtomicU64::from_ptr(word.cast_mut()) };
+            // Relaxed: the message was handed over with the queue's acquire.
+            *to = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        bytes
+    }
 }
 
 impl<'c> OutMsg<'c> {
@@ -297,9 +315,13 @@ impl<'c> OutMsg<'c> {
         if code == 0 { Ok(()) } else { Err(code) }
     }
 
-    fn set(&mut self, field: u32, value: u64) {
+    fn try_set(&mut self, field: u32, value: u64) -> i32 {
         // SAFETY: the view is a live handle of this context (I4).
-        let code = unsafe { (self.api.set_info)(self.ctx, &raw mut self.view, field, value) };
+        unsafe { (self.api.set_info)(self.ctx, &raw mut self.view, field, value) }
+    }
+
+    fn set(&mut self, field: u32, value: u64) {
+        let code = self.try_set(field, value);
         debug_assert_eq!(code, 0, "set_info refused field {field}");
     }
 
@@ -336,6 +358,31 @@ impl<'c> OutMsg<'c> {
     /// Sets the instance routing label; 0 = none.
     pub fn set_route_label(&mut self, label: u32) {
         self.set(abi::field::ROUTE_LABEL, u64::from(label));
+    }
+
+    /// Writes into the message's 64 bytes of user data from `offset` on. What is not written stays
+    /// as it is: of a new message, what the current input has. It travels on with everything made
+    /// of this message, through models, too.
+    ///
+    /// # Errors
+    /// [`PARAM_INVALID`] when the range is empty or beyond 64.
+    pub fn set_user_data(&mut self, data: &[u8], offset: usize) -> Result {
+        let mut bytes = self.as_msg().user_data();
+        let to = offset.checked_add(data.len()).and_then(|end| bytes.get_mut(offset..end));
+        let to = to.filter(|to| !to.is_empty()).ok_or(PARAM_INVALID)?;
+        to.copy_from_slice(data);
+        let written = offset / 8..(offset + data.len()).div_ceil(8);
+        for (number, word) in (abi::field::USER_DATA..).zip(bytes.as_chunks::<8>().0) {
+            let index = (number - abi::field::USER_DATA) as usize;
+            if !written.contains(&index) {
+                continue;
+            }
+            match self.try_set(number, u64::from_le_bytes(*word)) {
+                0 => {}
+                code => return Err(code),
+            }
+        }
+        Ok(())
     }
 
     /// Gives the message back now rather than at the end of its scope.

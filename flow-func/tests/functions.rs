@@ -135,7 +135,12 @@ fn user_data(ctx: &mut Context<'_>) -> Result {
     assert_eq!(bytes, [60, 61, 62, 63]);
     assert_eq!(ctx.user_data(&mut bytes, 61), Err(codes::PARAM_INVALID));
     assert_eq!(ctx.user_data(&mut [], 0), Err(codes::PARAM_INVALID));
-    Ok(())
+    let mut out = ctx.alloc::<u8>(&[1])?;
+    out.set_user_data(&[7; 3], 6)?;
+    for (data, offset) in [(&[][..], 0), (&[1], 64), (&[1, 2], 63), (&[1], usize::MAX)] {
+        assert_eq!(out.set_user_data(data, offset), Err(codes::PARAM_INVALID), "{offset}");
+    }
+    ctx.set_output(0, &out)
 }
 
 fn bad_allocs(ctx: &mut Context<'_>) -> Result {
@@ -257,7 +262,10 @@ fn heads_flags_and_user_data() {
     assert_eq!((raw.info().msg_type, raw.bytes().len()), (MsgType::RAW_MSG, 5));
     assert_eq!(raw.info().ret_code, 5, "raw messages inherit the code, udf 1.14");
     let user: [u8; 64] = std::array::from_fn(|index| u8::try_from(index).unwrap());
-    tricks("user").run(&[&floats().with_user_data(&user)]).unwrap();
+    let outputs = tricks("user").run(&[&floats().with_user_data(&user)]).unwrap();
+    let mut changed = user;
+    changed[6..9].fill(7);
+    assert_eq!(outputs[0][0].user_data(), changed, "the rest is the input's");
     assert_eq!(tricks("user").run(&[]).err(), Some(codes::FAILED), "no input head");
 }
 

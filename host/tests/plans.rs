@@ -163,6 +163,7 @@ fn full() -> FlowGraph {
         .attr("yes", true)
         .attr("text", "no")
         .attr("number", "12")
+        .attr("file", std::path::PathBuf::from("../words.txt"))
         .attr("type", DType::Float16)
         .attr("types", vec![DType::Int8, DType::Bool])
         .attr("ints", vec![1_i64, -2])
@@ -214,7 +215,7 @@ fn short_forms_mean_the_long_ones() {
     assert_eq!(graph.outputs.get("o"), Some(&GraphOutput::new("n.y")));
     let empty = graph_file::from_yaml(
         "{name: g, nodes: {n: {library: l, function: f, outputs: {}, \
-        attrs: {a: [], b: [1, 2.5], t: {dtype: [int8]}}}}}",
+        attrs: {a: [], b: [1, 2.5], t: {dtype: [int8]}, f: {file: w.txt}}}}}",
         "g.yaml",
     )
     .unwrap();
@@ -222,6 +223,7 @@ fn short_forms_mean_the_long_ones() {
     assert_eq!(attrs["a"], AttrValue::Ints(Vec::new()));
     assert_eq!(attrs["b"], AttrValue::Floats(vec![1.0, 2.5]));
     assert_eq!(attrs["t"], AttrValue::DTypes(vec![DType::Int8]));
+    assert_eq!(attrs["f"], AttrValue::File("w.txt".into()));
 }
 
 /// Random graphs: node `i` takes inputs of earlier nodes or of the graph; what nobody takes is a

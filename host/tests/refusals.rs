@@ -218,6 +218,12 @@ const KINDS: &[Case] = &[
     ("function: join", "function: join\n    env: {A: 1}", &["as `env.A`: a text", "in quotes"]),
     ("function: join", "function: join\n    attrs: {a: }", &["as `attrs.a`", "nothing (an empty"]),
     ("function: join", "function: join\n    attrs: {a: {x: 1}}", &["unknown key", "`x`", "dtype"]),
+    ("function: join", "function: join\n    attrs: {a: {file: 1}}", &["as `attrs.a.file`"]),
+    (
+        "function: join",
+        "function: join\n    attrs: {a: {file: x, dtype: int8}}",
+        &["`dtype`", "file"],
+    ),
     (
         "function: join",
         "function: join\n    inputs_tensor_desc: [{name: y, dtype: int8, shape: [1]}]",
@@ -336,6 +342,11 @@ const NAMES: &[Case] = &[
         &["`join`", "attrs.a", "zero byte"],
     ),
     ("function: join", "function: join\n    attrs: {a: [x, \"\\0\"]}", &["attrs.a", "zero byte"]),
+    (
+        "function: join",
+        "function: join\n    attrs: {a: {file: \"\\0\"}}",
+        &["attrs.a", "zero byte"],
+    ),
     ("library: Cargo.toml", "library: \"Cargo\\0.toml\"", &["`decode`", "`library`", "zero bytes"]),
     ("library: Cargo.toml", "library: ''", &["`decode`", "`library`"]),
 ];
@@ -404,6 +415,11 @@ const CONNECTIONS: &[Case] = &[
         &["`decode`", "`project`", "a path without zero bytes"],
     ),
     ("library: Cargo.toml", "library: src", &["missing library", "src is not a file"]),
+    (
+        "function: join",
+        "function: join\n    attrs: {words: {file: words.txt}}",
+        &["`join`", "`attrs.words`", "words.txt", "a file that the function reads"],
+    ),
 ];
 
 #[test]

@@ -65,6 +65,38 @@ fn functions_read_the_user_data() {
     flow.end();
 }
 
+/// `in → scatter → work ×3 → gather → out`: 0 to 64 messages of an id, spread over the instances.
+fn scattered() -> dflow::FlowGraph {
+    graph("scattered")
+        .node("scatter", flows::node("scatter", &["in"]))
+        .node("work", flows::node("forward", &["scatter.out"]).instances(3))
+        .node("gather", flows::node("gather", &["work.out"]).stateful())
+        .output("out", "gather.out")
+}
+
+#[test]
+fn one_message_becomes_many_and_many_become_one() {
+    let flow = Flow::start(scattered());
+    let expected = |id: u64| {
+        let count = id % 5 * 16;
+        (id, Ok(vec![count, count * count.saturating_sub(1) / 2]))
+    };
+    let count = 20;
+    std::thread::scope(|scope| {
+        scope.spawn(|| (1..=count).for_each(|id| flow.feed(id)));
+        let all = flow.outcomes(usize::try_from(count).unwrap());
+        assert_eq!(all, (1..=count).map(expected).collect::<Vec<_>>());
+    });
+    // 32 messages on average, by id and label: every instance has its third.
+    flow.wait_until(|session| {
+        session.nodes().iter().map(|node| node.processed).sum::<u64>() >= 1308
+    });
+    for node in flow.session.nodes().iter().filter(|node| node.node == "work") {
+        assert!((200..=230).contains(&node.processed), "{node:?}");
+    }
+    flow.end();
+}
+
 #[test]
 fn ids_follow_their_rules_and_refused_feeds_come_back() {
     let flow = Flow::start(single(flows::node("forward", &["in"])));

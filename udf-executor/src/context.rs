@@ -7,7 +7,7 @@ use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use executor_core::abi::{
-    DataFlag, DataType, MsgInfo, MsgType, RuntimeTensorDesc, TENSOR_DESC_SIZE,
+    DataFlag, DataType, MsgInfo, MsgType, RuntimeTensorDesc, TENSOR_DESC_SIZE, head,
 };
 use executor_core::error::Code;
 use executor_core::mbuf::Mbuf;
@@ -222,6 +222,10 @@ impl Context {
             let handle = node.handles.get(index).ok_or(PARAM_INVALID)?;
             for mbuf in handle.mbuf.iter().chain(&handle.reshaped) {
                 let access = node.worker.of(mbuf);
+                if let Some(offset) = user_data_offset(number) {
+                    access.write_head(offset, &value.to_le_bytes());
+                    continue;
+                }
                 let mut info = access.msg_info();
                 set_field(&mut info, number, value)?;
                 if number == field::RET_CODE {
@@ -296,7 +300,7 @@ impl Context {
 
     /// Bytes of the current input's user data (udf §1.14).
     pub(crate) fn user_data(&self, offset: u64, size: u64) -> Answer<[u8; 64]> {
-        let limit = executor_core::abi::head::USER_DATA_SIZE as u64;
+        let limit = head::USER_DATA_SIZE as u64;
         if size == 0 || offset >= limit || size > limit - offset {
             return Err(PARAM_INVALID);
         }
@@ -348,6 +352,12 @@ fn refresh(node: &Node, index: usize, access: u16) -> Answer<MsgV1> {
     let mut view = view::view(&node.worker, mbuf, (TAG_HANDLE, index), access & !shared);
     view::show_local_shape(&mut view, &node.handles, index);
     Ok(view)
+}
+
+/// Where in the head the word of user data is that `number` stands for; `None` for other fields.
+fn user_data_offset(number: u32) -> Option<usize> {
+    let word = usize::try_from(number.checked_sub(field::USER_DATA)?).ok()?;
+    Some(8 * word).filter(|offset| *offset < head::USER_DATA_SIZE)
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "fields are narrower than the ABI's word")]

@@ -1,6 +1,7 @@
 //! Output side: destinations, their order, and what waits for room (udf §3.7).
 //!
-//! A *destination* is one consumer group of one output port; its instances are chosen by trans_id.
+//! A *destination* is one consumer group of one output port; its instances are chosen by trans_id
+//! and route_label (0 unless a function sets it): what has the same two goes to the same instance.
 //! An enqueue that finds no room goes to the destination's cache, and everything after it too, so
 //! each destination keeps its order. Caches hold mbufs out of the own quota of entries only, so
 //! their capacity, that quota, can't be exceeded; it is allocated before seal and never grows.
@@ -19,6 +20,7 @@ use core::ops::Range;
 use std::collections::VecDeque;
 
 use crate::waiter::ring;
+use executor_core::abi::MsgInfo;
 use executor_core::error::{Code, EnqueueError};
 use executor_core::mbuf::Mbuf;
 use executor_core::pool::Worker;
@@ -27,7 +29,7 @@ use executor_core::queue::{Producer, Rejected};
 /// One consumer group of an output port.
 #[derive(Debug)]
 pub struct Destination {
-    /// Instances, chosen by `trans_id mod len`.
+    /// Instances, chosen by [`instance`].
     pub lanes: Box<[Producer<'static>]>,
     /// Messages that found no room, oldest first.
     pub cache: VecDeque<Mbuf>,
@@ -57,6 +59,12 @@ pub enum Flush {
     Full,
     /// A queue is gone.
     Failed(Code),
+}
+
+/// Which of `count` instances a message goes to.
+fn instance(info: &MsgInfo, count: usize) -> usize {
+    let key = info.trans_id.wrapping_add(u64::from(info.route_label));
+    usize::try_from(key % count as u64).unwrap_or(0)
 }
 
 impl Writer {
@@ -98,10 +106,9 @@ impl Writer {
     /// One enqueue; the mbuf comes back when the queue is full.
     fn send(&mut self, worker: &mut Worker<'static>, index: usize, mbuf: Mbuf) -> Option<Mbuf> {
         let destination = self.destinations.get_mut(index)?;
-        let count = destination.lanes.len();
-        let at = match count {
+        let at = match destination.lanes.len() {
             0 | 1 => 0,
-            n => usize::try_from(worker.of(&mbuf).msg_info().trans_id % n as u64).unwrap_or(0),
+            count => instance(&worker.of(&mbuf).msg_info(), count),
         };
         match destination.lanes.get_mut(at)?.enqueue(worker, mbuf) {
             Ok(wakes) => {
@@ -171,9 +178,9 @@ impl Writer {
     ) -> impl Iterator<Item = &mut Producer<'static>> {
         let memory = worker.memory;
         self.destinations.iter_mut().filter_map(move |destination| {
-            let id = memory.mbuf(destination.cache.front()?)?.msg_info().trans_id;
-            let count = destination.lanes.len().max(1) as u64;
-            destination.lanes.get_mut(usize::try_from(id % count).ok()?)
+            let info = memory.mbuf(destination.cache.front()?)?.msg_info();
+            let at = instance(&info, destination.lanes.len().max(1));
+            destination.lanes.get_mut(at)
         })
     }
 

@@ -11,7 +11,7 @@ pub struct OutputDestinations {
 /// The queues of one consumer's instances.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct DestinationGroup {
-    /// In instance order; `trans_id mod queue_ids.len()` chooses.
+    /// In instance order; `(trans_id + route_label) mod queue_ids.len()` chooses.
     #[prost(uint32, repeated, tag = "1")]
     pub queue_ids: Vec<u32>,
 }

@@ -200,6 +200,7 @@ pub(crate) fn check(mut graph: FlowGraph, here: bool) -> Result<CheckedFlow, Ref
     values::check(&graph, &mut errors);
     if here {
         values::check_libraries(&graph, &mut errors);
+        values::check_files(&graph, &mut errors);
         machine::check(&graph, &mut errors);
     }
     let linked = links::resolve(&graph, &mut errors);

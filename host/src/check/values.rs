@@ -197,12 +197,13 @@ fn has_nul(text: &str) -> bool {
 
 /// Texts in an attribute.
 fn texts(value: &AttrValue) -> impl Iterator<Item = &str> {
-    let (one, many): (&[_], &[String]) = match value {
-        AttrValue::Text(text) => (std::slice::from_ref(text), &[]),
-        AttrValue::Texts(all) => (&[], all),
-        _ => (&[], &[]),
+    let (one, many): (_, &[String]) = match value {
+        AttrValue::Text(text) => (Some(text.as_str()), &[]),
+        AttrValue::File(path) => (path.to_str(), &[]),
+        AttrValue::Texts(all) => (None, all),
+        _ => (None, &[]),
     };
-    one.iter().chain(many).map(String::as_str)
+    one.into_iter().chain(many.iter().map(String::as_str))
 }
 
 fn check_session(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
@@ -338,20 +339,42 @@ pub(super) fn check_libraries(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
             check_project(graph, name, project, errors);
             continue;
         }
-        let path = graph.library_path(&node.library);
-        let found = match path.metadata() {
-            // The executor is told it in a message of texts.
-            Ok(_) if path.to_str().is_none() => format!("{path:?} is no UTF-8 text"),
-            Ok(data) if data.is_file() => continue,
-            Ok(_) => format!("{} is not a file", path.display()),
-            Err(error) => format!("{}: {}", path.display(), io_text(&error)),
-        };
+        let Some(found) = not_a_file(&graph.library_path(&node.library)) else { continue };
         errors.push(CheckError::Library(Problem::new(
             graph.place().node(name).port("`library`"),
             found,
             "a built library of user functions",
             "build it, or correct `library` (relative to the graph file)",
         )));
+    }
+}
+
+/// Files that attributes name.
+pub(super) fn check_files(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
+    let nodes = graph
+        .nodes
+        .iter()
+        .flat_map(|(name, node)| node.attrs.iter().map(move |(key, value)| (name, key, value)));
+    for (node, key, value) in nodes {
+        let AttrValue::File(file) = value else { continue };
+        let Some(found) = not_a_file(&graph.library_path(file)) else { continue };
+        errors.push(CheckError::Setting(Problem::new(
+            graph.place().node(node).port(format!("`attrs.{}`", key.escape_debug())),
+            found,
+            "a file that the function reads",
+            "make it, or correct the path (relative to the graph file)",
+        )));
+    }
+}
+
+/// What is there instead of a file whose path an executor can be told; `None` where one is.
+fn not_a_file(path: &Path) -> Option<String> {
+    match path.metadata() {
+        // The executor is told it in a message of texts.
+        Ok(_) if path.to_str().is_none() => Some(format!("{path:?} is no UTF-8 text")),
+        Ok(data) if data.is_file() => None,
+        Ok(_) => Some(format!("{} is not a file", path.display())),
+        Err(error) => Some(format!("{}: {}", path.display(), io_text(&error))),
     }
 }
 

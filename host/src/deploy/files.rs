@@ -189,6 +189,7 @@ fn wire(value: &AttrValue) -> WireAttr {
         AttrValue::Float(n) => AttrKind::F(*n as f32),
         AttrValue::Bool(b) => AttrKind::B(*b),
         AttrValue::Text(t) => AttrKind::S(text(t)),
+        AttrValue::File(path) => AttrKind::S(path.to_string_lossy().into_owned().into_bytes()),
         AttrValue::DType(t) => AttrKind::Type(t.code()),
         AttrValue::Ints(all) => list(&|array| array.i.clone_from(all)),
         AttrValue::Floats(all) => list(&|array| array.f = all.iter().map(|n| *n as f32).collect()),

@@ -1,14 +1,16 @@
 //! Attribute values a user function reads in init (spec/udf.md, attribute kinds).
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::DType;
 
-/// Value of one attribute. In a graph file a scalar or list stands for itself and an element type
-/// is written `{dtype: float32}` or `{dtype: [float32, int8]}`. An empty list is an int list.
+/// Value of one attribute. In a graph file a scalar or list stands for itself, an element type is
+/// written `{dtype: float32}` or `{dtype: [float32, int8]}`, and a file `{file: ../words.txt}`. An
+/// empty list is an int list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttrValue {
     /// An integer.
@@ -19,6 +21,9 @@ pub enum AttrValue {
     Bool(bool),
     /// A text.
     Text(String),
+    /// A file, relative to the graph file's folder (or the working directory without one). It has
+    /// to be there when the graph is checked; functions see its absolute path, a text.
+    File(PathBuf),
     /// An element type.
     DType(DType),
     /// Integers.
@@ -47,15 +52,19 @@ macro_rules! attr_from {
 
 attr_from! {
     i64 => Int, i32 => Int, f64 => Float, f32 => Float, bool => Bool, String => Text, &str => Text,
-    DType => DType, Vec<i64> => Ints, Vec<f64> => Floats, Vec<bool> => Bools, Vec<String> => Texts,
-    Vec<DType> => DTypes, Vec<Vec<i64>> => IntLists,
+    DType => DType, PathBuf => File, Vec<i64> => Ints, Vec<f64> => Floats, Vec<bool> => Bools,
+    Vec<String> => Texts, Vec<DType> => DTypes, Vec<Vec<i64>> => IntLists,
 }
 
 impl Serialize for AttrValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        fn dtype<S: Serializer, T: Serialize>(out: S, value: &T) -> Result<S::Ok, S::Error> {
+        fn keyed<S: Serializer, T: Serialize>(
+            out: S,
+            key: &str,
+            value: &T,
+        ) -> Result<S::Ok, S::Error> {
             let mut map = out.serialize_map(Some(1))?;
-            map.serialize_entry("dtype", value)?;
+            map.serialize_entry(key, value)?;
             map.end()
         }
         match self {
@@ -63,12 +72,13 @@ impl Serialize for AttrValue {
             Self::Float(value) => value.serialize(serializer),
             Self::Bool(value) => value.serialize(serializer),
             Self::Text(value) => value.serialize(serializer),
-            Self::DType(value) => dtype(serializer, value),
+            Self::File(path) => keyed(serializer, FILE, path),
+            Self::DType(value) => keyed(serializer, DTYPE, value),
             Self::Ints(value) => value.serialize(serializer),
             Self::Floats(value) => value.serialize(serializer),
             Self::Bools(value) => value.serialize(serializer),
             Self::Texts(value) => value.serialize(serializer),
-            Self::DTypes(value) => dtype(serializer, value),
+            Self::DTypes(value) => keyed(serializer, DTYPE, value),
             Self::IntLists(value) => value.serialize(serializer),
         }
     }
@@ -80,13 +90,19 @@ impl<'de> Deserialize<'de> for AttrValue {
     }
 }
 
+/// Keys of the kinds that no scalar stands for.
+const DTYPE: &str = "dtype";
+const FILE: &str = "file";
+
 struct AttrVisitor;
 
 impl<'de> Visitor<'de> for AttrVisitor {
     type Value = AttrValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an int, float, bool, text, {dtype: …}, or a list of one of these kinds")
+        f.write_str(
+            "an int, float, bool, text, {dtype: …}, {file: …}, or a list of one of the first four",
+        )
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<AttrValue, E> {
@@ -113,19 +129,19 @@ impl<'de> Visitor<'de> for AttrVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AttrValue, A::Error> {
         let Some(key) = map.next_key::<String>()? else {
-            return Err(A::Error::missing_field("dtype"));
+            return Err(A::Error::missing_field(DTYPE));
         };
-        if key != "dtype" {
-            return Err(A::Error::unknown_field(&key, &["dtype"]));
-        }
-        let value = map.next_value::<OneOrMany>()?;
-        if let Some(second) = map.next_key::<String>()? {
-            return Err(A::Error::unknown_field(&second, &["dtype"]));
-        }
-        Ok(match value {
-            OneOrMany::One(dtype) => AttrValue::DType(dtype),
-            OneOrMany::Many(dtypes) => AttrValue::DTypes(dtypes),
-        })
+        let value = match key.as_str() {
+            DTYPE => match map.next_value::<OneOrMany>()? {
+                OneOrMany::One(dtype) => AttrValue::DType(dtype),
+                OneOrMany::Many(dtypes) => AttrValue::DTypes(dtypes),
+            },
+            FILE => AttrValue::File(map.next_value()?),
+            other => return Err(A::Error::unknown_field(other, &[DTYPE, FILE])),
+        };
+        let Some(second) = map.next_key::<String>()? else { return Ok(value) };
+        let known = if matches!(value, AttrValue::File(_)) { &[FILE] } else { &[DTYPE] };
+        Err(A::Error::unknown_field(&second, known))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<AttrValue, A::Error> {

@@ -84,7 +84,8 @@ pub struct FlowNode {
     /// is compared with them.
     #[serde(default = "absent_outputs")]
     pub outputs: Named<NodeOutput>,
-    /// Processes; the message with trans_id goes to instance trans_id mod N. Default 1, at most 32.
+    /// Processes; a message goes to instance (trans_id + route_label) mod N, where the label is 0
+    /// unless a function sets it. Default 1, at most 32.
     #[serde(default = "one")]
     pub instances: u32,
     /// What the function reads in init.

@@ -56,7 +56,8 @@ fn every_object_has_the_keys_of_the_model() {
     assert_eq!(properties(&defs["tensor_desc"]), keys::<TensorDesc>());
     assert_eq!(properties(&defs["restart"]), keys::<Restart>());
     assert_eq!(properties(&defs["session"]), keys::<SessionSettings>());
-    assert_eq!(properties(&defs["attr_dtype"]), keys::<AttrValue>());
+    let of_attr = [properties(&defs["attr_dtype"]), properties(&defs["attr_file"])].concat();
+    assert_eq!(of_attr, keys::<AttrValue>());
 }
 
 #[test]

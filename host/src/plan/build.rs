@@ -2,7 +2,7 @@
 
 use crate::check::{CheckedFlow, Source, Target, instance_label};
 use crate::error::{PlanError, Problem};
-use crate::graph::QueuePolicy;
+use crate::graph::{AttrValue, QueuePolicy};
 use crate::model::Program;
 
 use super::limits::MAX_EXECUTORS;
@@ -209,7 +209,7 @@ fn executor(
         library: flow.library(node),
         project: flow.project(node),
         function: item.function.clone(),
-        attrs: item.attrs.clone(),
+        attrs: item.attrs.iter().map(|(key, value)| (key.clone(), attr(flow, value))).collect(),
         env: item.env.clone(),
         inputs: inputs.collect(),
         outputs: outputs.collect(),
@@ -224,6 +224,13 @@ fn executor(
         init_timeout_ms: item.init_timeout_ms,
         cpu: item.cpu.get(instance as usize).copied(),
     }
+}
+
+/// A file is told by its absolute path: an executor's working directory is not the host's to know.
+fn attr(flow: &CheckedFlow, value: &AttrValue) -> AttrValue {
+    let AttrValue::File(file) = value else { return value.clone() };
+    let path = flow.graph().library_path(file);
+    AttrValue::File(std::path::absolute(&path).unwrap_or(path))
 }
 
 fn work(flow: &CheckedFlow, node: usize) -> Work {

@@ -162,7 +162,7 @@ pub struct DestinationPlan {
 }
 
 impl DestinationPlan {
-    /// The queue for a message: instance trans_id mod N.
+    /// The queue for a message without a route_label: instance trans_id mod N.
     ///
     /// # Panics
     /// If the destination has no queue, which no planned one does.

@@ -14,8 +14,10 @@
 //! | `sum` | keeps what comes and sends every `every`-th time the sum of the first elements |
 //! | `send` | sends what its input, bytes, describes: see `send` |
 //! | `user` | sends the first 8 bytes of the user data as its one element |
+//! | `scatter`, `gather` | one message becomes many, and many become one: see `many` |
 
 mod act;
+mod many;
 mod scribble;
 mod send;
 
@@ -68,6 +70,8 @@ export_flow_funcs! {
     "send" => send::Send,
     "sum" => Sum,
     "user" => User,
+    "scatter" => many::Scatter,
+    "gather" => many::Gather,
 }
 
 fn first<'m, 'c>(inputs: &'m [Msg<'c>]) -> Result<&'m Msg<'c>> {
