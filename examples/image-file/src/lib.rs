@@ -6,8 +6,10 @@
 //! A cut or damaged file is an error and not a grey area.
 
 mod gray;
+mod picture;
 mod samples;
 
+pub use picture::{Colours, Picture};
 pub use samples::Layout;
 
 use png::Transformations;

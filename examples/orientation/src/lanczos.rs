@@ -8,7 +8,7 @@
 //! Only the window that is asked for is computed. Rows once filtered wait in a ring of eight, so
 //! each source row is filtered at most once.
 
-use crate::picture::{Colours, Picture};
+use image_file::{Colours, Picture};
 
 /// Pixels that an output pixel is made of, along one axis.
 pub const TAPS: usize = 8;

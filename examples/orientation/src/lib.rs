@@ -22,10 +22,9 @@
 pub mod codes;
 pub mod lanczos;
 pub mod normal;
-mod picture;
 mod prepare;
 
-pub use picture::{Colours, Picture};
+pub use image_file::{Colours, Picture};
 pub use prepare::{CROP, Prepare, SHORT, TENSOR_LEN};
 
 flow_func::export_flow_funcs! {

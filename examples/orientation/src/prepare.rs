@@ -1,10 +1,10 @@
 //! `prepare`: the bytes of an image file → the model's input, written straight into shared memory.
 
-use crate::codes::{BAD_INPUT, text};
+use crate::codes::{BAD_IMAGE, BAD_INPUT, TOO_LARGE, text};
 use crate::lanczos::{Scaler, Span};
 use crate::normal;
-use crate::picture::Picture;
 use flow_func::{Context, FlowFunc, InitContext, Msg, MsgType, OutMsg, Result, flow_warn};
+use image_file::{FileError, Picture};
 
 /// Length that the shorter side is scaled to, pixels.
 pub const SHORT: usize = 256;
@@ -57,7 +57,7 @@ impl Prepare {
             MsgType::RAW_MSG => input.bytes(),
             _ => input.data::<u8>().map_err(|_| BAD_INPUT)?,
         };
-        self.picture.read(file, self.max_pixels)?;
+        self.picture.read(file, self.max_pixels).map_err(code)?;
         let mut out = ctx.alloc::<f32>(&[1, 3, 224, 224])?;
         self.tensor(out.as_mut_slice::<f32>()?);
         Ok(out)
@@ -72,7 +72,7 @@ impl Prepare {
     /// # Panics
     /// When `out` is not [`TENSOR_LEN`] long.
     pub fn run(&mut self, file: &[u8], out: &mut [f32]) -> Result {
-        self.picture.read(file, self.max_pixels)?;
+        self.picture.read(file, self.max_pixels).map_err(code)?;
         self.tensor(out);
         Ok(())
     }
@@ -86,6 +86,13 @@ impl Prepare {
                 out[(plane * CROP + y) * CROP + x] = table[plane][usize::from(byte)];
             }
         });
+    }
+}
+
+fn code(error: FileError) -> i32 {
+    match error {
+        FileError::Damaged => BAD_IMAGE,
+        FileError::TooLarge => TOO_LARGE,
     }
 }
 

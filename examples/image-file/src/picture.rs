@@ -1,11 +1,11 @@
-//! A file's samples → what the model takes for colours: grey, or blue, green, red.
+//! A file's samples → what models of the RapidAI packages take for colours: grey, or blue, green,
+//! red.
 //!
-//! Alpha is treated as the package does, odd as it is: grey pixels that are not wholly transparent
-//! stay, and each gains its missing opacity; coloured pictures are *inverted*, unless everything
-//! visible is black: then each pixel gains its missing opacity.
+//! Alpha is treated as these Python packages do, odd as it is: grey pixels that are not wholly
+//! transparent stay, and each gains its missing opacity; coloured pictures are *inverted*, unless
+//! everything visible is black: then each pixel gains its missing opacity.
 
-use crate::codes::{BAD_IMAGE, TOO_LARGE};
-use image_file::{FileError, ImageFile, Layout};
+use crate::{FileError, ImageFile, Layout};
 
 /// Samples of a pixel.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +34,13 @@ impl Picture {
     /// Decodes a file of at most `max_pixels`.
     ///
     /// # Errors
-    /// [`BAD_IMAGE`], [`TOO_LARGE`]; the picture is then unspecified.
-    pub fn read(&mut self, file: &[u8], max_pixels: u64) -> Result<(), i32> {
-        let image = ImageFile::open(file, max_pixels).map_err(code)?;
+    /// As [`ImageFile`]'s; the picture is then unspecified.
+    pub fn read(&mut self, file: &[u8], max_pixels: u64) -> Result<(), FileError> {
+        let image = ImageFile::open(file, max_pixels)?;
         let (width, height) = image.sides();
         (self.width, self.height) = (width as usize, height as usize);
         let samples = &mut self.samples;
-        self.colours = match image.read_samples(samples).map_err(code)? {
+        self.colours = match image.read_samples(samples)? {
             Layout::Gray => Colours::Gray,
             Layout::GrayAlpha => {
                 gray_over_alpha(samples);
@@ -56,13 +56,6 @@ impl Picture {
             }
         };
         Ok(())
-    }
-}
-
-fn code(error: FileError) -> i32 {
-    match error {
-        FileError::Damaged => BAD_IMAGE,
-        FileError::TooLarge => TOO_LARGE,
     }
 }
 
