@@ -5,13 +5,25 @@ use std::path::Path;
 use crate::context::Context;
 use crate::{assets, cpp, models, oracle, process, setup};
 
-/// Builds the release executors and `dflow`.
+/// Builds the release executors and `dflow`, nothing else: the figures' programs build when they
+/// are asked for.
+pub(crate) const EXECUTORS: &[&str] = &[
+    "build",
+    "--release",
+    "--bins",
+    "-p",
+    "udf-executor",
+    "-p",
+    "npu-executor",
+    "-p",
+    "supervisor",
+    "-p",
+    "host",
+];
+
+/// Runs [`EXECUTORS`].
 pub(crate) fn build_executors(context: &Context) -> Result<(), String> {
-    let mut args = vec!["build", "--release", "--bins"];
-    for package in ["udf-executor", "npu-executor", "supervisor", "host"] {
-        args.extend(["-p", package]);
-    }
-    process::run_plain(&mut context.cargo("", &args))
+    process::run_plain(&mut context.cargo("", EXECUTORS))
 }
 
 /// Builds the example libraries and programs; libraries of user functions unwind.

@@ -200,7 +200,7 @@ pub(crate) const STAGES: &[Stage] = &[
         about: "release executors under their size ceilings, libflow_func.so beside them",
         budget_s: 180,
         steps: &[
-            cargo(&["build", "--release", "--workspace", "--bins"]).compiles(),
+            cargo(demo::EXECUTORS).compiles(),
             cargo(&["build", "--profile", "udf", "-p", "faultfuncs", "-p", "testfuncs"]).compiles(),
             inner(sizes::check),
             inner(cpp::install).compiles(),
