@@ -34,9 +34,9 @@ pub(crate) fn build_examples(context: &Context) -> Result<(), String> {
     process::run_plain(&mut context.cargo("examples", &["build", "--profile", "udf"]))
 }
 
-/// Makes what the page-orientation flow needs besides the executors and the example libraries;
-/// returns one line each.
-pub(crate) fn prepare_orientation(context: &Context) -> Result<Vec<String>, String> {
+/// Makes what the flows with models need besides the executors and the example libraries; returns
+/// one line each.
+pub(crate) fn prepare_examples(context: &Context) -> Result<Vec<String>, String> {
     let mut lines = Vec::new();
     for made in [setup::run, assets::fetch, models::fetch, cpp::install] {
         lines.extend(made(context)?);
@@ -44,51 +44,76 @@ pub(crate) fn prepare_orientation(context: &Context) -> Result<Vec<String>, Stri
     Ok(lines)
 }
 
-/// Makes everything that the page-orientation flow needs, except the executors.
-pub(crate) fn make_orientation(context: &Context) -> Result<(), String> {
-    prepare_orientation(context)?.iter().for_each(|line| eprintln!("{line}"));
+/// Makes everything that the flows with models need, except the executors.
+pub(crate) fn make_examples(context: &Context) -> Result<(), String> {
+    prepare_examples(context)?.iter().for_each(|line| eprintln!("{line}"));
     build_examples(context)
 }
 
-/// Makes the oracle of the page-orientation flow.
+/// Makes the oracle of the flows with models.
 pub(crate) fn make_oracle(context: &Context) -> Result<(), String> {
     oracle::make(context)?.iter().for_each(|line| eprintln!("{line}"));
     Ok(())
 }
 
-/// Runs both demos, pages and page orientation, or with arguments one of them: that of page
-/// orientation when the first one is `orientation`. Without a directory they take the pages of the
-/// cache, which they find in `DFLOW_PAGES_DIR`, as they find executors and libraries in
-/// `DFLOW_BIN_DIR`, `DFLOW_UDF_DIR`.
+/// A demo of `examples`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Demo {
+    Pages,
+    Orientation,
+    Ocr,
+}
+
+impl Demo {
+    const ALL: &[Demo] = &[Demo::Pages, Demo::Orientation, Demo::Ocr];
+
+    fn name(self) -> &'static str {
+        match self {
+            Demo::Pages => "pages",
+            Demo::Orientation => "orientation",
+            Demo::Ocr => "ocr",
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Demo::Pages => "pages-demo",
+            Demo::Orientation => "orientation-demo",
+            Demo::Ocr => "ocr-demo",
+        }
+    }
+}
+
+/// Runs all demos, or with arguments the one that the first of them names. Without files or
+/// directories they take the pages of the cache, which they find in `DFLOW_PAGES_DIR`, as they find
+/// executors and libraries in `DFLOW_BIN_DIR`, `DFLOW_UDF_DIR`.
 pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
-    let (pages, orientation, args) = chosen(args)?;
+    let (demos, args) = chosen(args)?;
     build_executors(context)?;
-    if orientation {
-        make_orientation(context)?;
-        make_oracle(context)?;
-    } else {
+    if demos == [Demo::Pages] {
         let lines = setup::run(context)?.into_iter().chain(assets::fetch(context)?);
         lines.for_each(|line| eprintln!("{line}"));
         build_examples(context)?;
+    } else {
+        make_examples(context)?;
+        make_oracle(context)?;
     }
-    if pages {
-        show(context, "pages-demo", args)?;
-    }
-    if orientation { show(context, "orientation-demo", args) } else { Ok(()) }
+    demos.iter().try_for_each(|demo| show(context, demo.program(), args))
 }
 
-/// Whether pages and whether page orientation are asked for, and the arguments of the one.
-fn chosen(args: &[String]) -> Result<(bool, bool, &[String]), String> {
-    let Some((first, rest)) = args.split_first() else { return Ok((true, true, args)) };
-    match first.as_str() {
-        "orientation" => Ok((false, true, rest)),
-        "pages" => Ok((true, false, rest)),
-        other if other.starts_with('-') || Path::new(other).exists() => Ok((true, false, args)),
-        other => Err(format!(
-            "demo `{other}`: no such demo, file or directory; expected `pages`, `orientation`, \
-             or what `demo pages` takes: directories of images and options"
-        )),
+/// The demos that are asked for, and the arguments of the one.
+fn chosen(args: &[String]) -> Result<(&[Demo], &[String]), String> {
+    let Some((first, rest)) = args.split_first() else { return Ok((Demo::ALL, args)) };
+    if let Some(demo) = Demo::ALL.iter().find(|demo| demo.name() == first) {
+        return Ok((std::slice::from_ref(demo), rest));
     }
+    if first.starts_with('-') || Path::new(first).exists() {
+        return Ok((&[Demo::Pages], args));
+    }
+    Err(format!(
+        "demo `{first}`: no such demo, file or directory; expected `pages`, `orientation`, `ocr`, \
+         or what `demo pages` takes: directories of images and options"
+    ))
 }
 
 fn show(context: &Context, program: &str, args: &[String]) -> Result<(), String> {
@@ -109,16 +134,17 @@ mod tests {
     fn a_misspelt_demo_is_refused_before_anything_is_built() {
         let words =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        assert_eq!(chosen(&[]), Ok((true, true, &[][..])));
-        let given = words(&["pages", "--chaos"]);
-        assert_eq!(chosen(&given), Ok((true, false, &given[1..])));
-        let given = words(&["orientation"]);
-        assert_eq!(chosen(&given), Ok((false, true, &[][..])));
+        assert_eq!(chosen(&[]), Ok((Demo::ALL, &[][..])));
+        for demo in Demo::ALL {
+            let given = words(&[demo.name(), "--help"]);
+            assert_eq!(chosen(&given), Ok((&[*demo][..], &given[1..])));
+        }
         for own in ["--chaos", "src"] {
             let given = words(&[own]);
-            assert_eq!(chosen(&given), Ok((true, false, &given[..])));
+            assert_eq!(chosen(&given), Ok((&[Demo::Pages][..], &given[..])));
         }
-        let refused = chosen(&words(&["pges"])).unwrap_err();
-        assert!(refused.contains("`pges`") && refused.contains("`orientation`"), "{refused}");
+        let given = words(&["pges"]);
+        let refused = chosen(&given).unwrap_err();
+        assert!(refused.contains("`pges`") && refused.contains("`ocr`"), "{refused}");
     }
 }

@@ -31,9 +31,9 @@ enum Build {
     Cpp,
     /// Models that packages have.
     Models,
-    /// The page-orientation flow of the examples, with its model and pages.
-    Orientation,
-    /// The Python packages that the flow's answers are compared with.
+    /// The examples, with their models and pages.
+    Examples,
+    /// The Python packages that a flow's answers are compared with.
     Oracle,
 }
 
@@ -139,14 +139,30 @@ const FIGURES: &[Figure] = &[
         name: "orientation",
         package: "orientation-demo",
         program: "orientation-demo",
-        needs: &[Build::Executors, Build::Orientation, Build::Oracle],
+        needs: &[Build::Executors, Build::Examples, Build::Oracle],
         keys: &["pages", "labels_equal", "max_confidence_diff", "pages_per_s"],
+    },
+    Figure {
+        name: "ocr",
+        package: "ocr-demo",
+        program: "ocr-demo",
+        needs: &[Build::Executors, Build::Examples, Build::Oracle],
+        keys: &[
+            "pages",
+            "lines",
+            "cer",
+            "throughput_ratio",
+            "threads",
+            "shares",
+            "latency_ratio",
+            "peak_memory_ratio",
+        ],
     },
     Figure {
         name: "fault",
         package: "tests",
         program: "figure-fault",
-        needs: &[Build::Executors, Build::Functions, Build::Orientation],
+        needs: &[Build::Executors, Build::Functions, Build::Examples],
         keys: &[
             "seed",
             "events",
@@ -212,7 +228,7 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
                 process::run_plain(&mut context.cargo("benches/rivals", &["build", "--release"]))?;
             }
             Build::Models => models::fetch(context)?.iter().for_each(|line| eprintln!("{line}")),
-            Build::Orientation => demo::make_orientation(context)?,
+            Build::Examples => demo::make_examples(context)?,
             Build::Oracle => demo::make_oracle(context)?,
         }
     }

@@ -27,12 +27,14 @@ use std::process::ExitCode;
 use crate::context::Context;
 
 const HELP: &str = "\
-cargo xtask demo                 both of these
+cargo xtask demo                 all of these
 cargo xtask demo pages [ARGS]    real pages through a pipeline of processes (ARGS go to the demo:
                                  a directory of your own images, --chaos, --help)
 cargo xtask demo orientation [ARGS]
                                  pages in four rotations through a model; each answer beside that of
                                  the Python package
+cargo xtask demo ocr [ARGS]      reads pages by models and functions; text and times beside those
+                                 of the Python package (ARGS: your own pages, --help)
 cargo xtask test [STAGE…]        all stages or the named ones, with counts, times and budgets
 cargo xtask test --list          the stages
 cargo xtask cpp                  headers and libflow_func.so for functions in C++, beside the

@@ -300,7 +300,7 @@ pub(crate) const STAGES: &[Stage] = &[
         about: "every kind of process killed and stopped: nothing lost, nothing left, no hang",
         budget_s: 40,
         steps: &[
-            inner(demo::prepare_orientation).compiles(),
+            inner(demo::prepare_examples).compiles(),
             cargo(&["build", "--workspace", "--profile", "udf"]).folder("examples").compiles(),
             cargo(&["build", "--release", "-p", "tests", "--bin", "figure-fault"]).compiles(),
             cargo(&["run", "--release", "-p", "tests", "--bin", "figure-fault", "--", "--smoke"]),

@@ -2,6 +2,7 @@
 //! each answer beside the Python package's. The last line is the JSON object of the figure.
 
 use clap::Parser;
+use demo_flow::flow::{deploy, load};
 use orientation_demo::oracle::Oracle;
 use orientation_demo::verdict::Verdict;
 use orientation_demo::{flow, set, table};
@@ -56,11 +57,12 @@ fn run(args: Args) -> Result<bool, String> {
         return Ok(true);
     }
     let oracle = Oracle::find()?;
-    let checked = flow::load(&args.graph, &pages)?;
+    let largest = pages.iter().map(|page| page.file.len()).max().unwrap_or(0);
+    let checked = load(&args.graph, largest)?;
     // One after the other: neither takes the other's cores.
     let files: Vec<&[u8]> = pages.iter().map(|page| page.file.as_slice()).collect();
     let expected = oracle.ask(&files, false)?;
-    let session = flow::deploy(checked)?;
+    let session = deploy(checked, false)?;
     let run = flow::run(&session, &pages)?;
     session.close();
     let verdict = Verdict::of(&run.found, &expected);

