@@ -2,7 +2,8 @@
 //!
 //! * A factor and an offset for each feature map (BatchNormalization, Mul and Add with a constant
 //!   of such a shape) go into weights and bias.
-//! * A function of one element goes into the Conv's parameters.
+//! * A function of one element goes into the Conv's parameters, with a factor and an offset for
+//!   all maps behind it where there is such an activation.
 //!
 //! Only if nobody else reads what lies between.
 
@@ -61,7 +62,7 @@ impl Typed {
             return false;
         };
         if own.activation != Activation::None {
-            return false;
+            return self.scale(conv, own, reader).is_some();
         }
         if let Some(activation) = self.nodes[reader].op.activation() {
             self.nodes[conv].op = Box::new(own.with_activation(activation));
@@ -69,6 +70,20 @@ impl Typed {
         }
         let affine = self.affine(conv, reader);
         affine.is_some_and(|affine| self.absorb(conv, &affine).is_some())
+    }
+
+    /// Makes a factor or an offset for all feature maps part of the activation.
+    fn scale(&mut self, conv: usize, own: Conv, reader: usize) -> Option<()> {
+        let Affine { factors, offsets } = self.affine(conv, reader)?;
+        let (factor, offset) = (*factors.first()?, *offsets.first()?);
+        let same = factors.iter().all(|own| *own == factor);
+        if !same || offsets.iter().any(|own| *own != offset) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "they were floats")]
+        let activation = own.activation.scaled(factor as f32, offset as f32)?;
+        self.nodes[conv].op = Box::new(own.with_activation(activation));
+        Some(())
     }
 
     /// What `reader` does to each feature map of the result of `conv`.

@@ -2,20 +2,26 @@
 //! so, with reorder tasks at its borders only.
 //!
 //! Nodes are walked in order; a tensor has a plain form, a blocked one, or both. A convolution of
-//! two dims makes the blocked form, from either; ops of one element, Add, Mul and the mean of maps
-//! keep it; every other reader gets the plain form. What is one pixel large needs no reorder task:
-//! its bytes are the same in both forms, when its maps fill their blocks.
+//! two dims makes the blocked form, from either; ops of one element, Add, Mul, pools, the mean of
+//! maps and what moves whole maps or pixels keep it; every other reader gets the plain form. What
+//! is one pixel large needs no reorder task: its bytes are the same in both forms, when its maps
+//! fill their blocks.
 
 use bytes::Bytes;
 use npu::ops::add::Add;
 use npu::ops::blocked::{
-    BLOCK, BlockedConv, BlockedDepthwise, BlockedMean, FromBlocked, ToBlocked, Window, blocked,
-    blocks, pack_depthwise, pack_maps, pack_weights,
+    BLOCK, BlockedConcat, BlockedConv, BlockedDepthwise, BlockedMean, BlockedRepeat, BlockedSpread,
+    FromBlocked, HALF, OPERANDS, ToBlocked, Window, blocked, blocks, pack_depthwise, pack_maps,
+    pack_weights,
 };
+use npu::ops::concat::Concat;
 use npu::ops::conv::Conv;
 use npu::ops::global_average_pool::GlobalAveragePool;
 use npu::ops::mul::Mul;
+use npu::ops::pool::Pool;
 use npu::ops::reshape::Reshape;
+use npu::ops::resize::Resize;
+use npu::ops::space::Space;
 use npu::ops::{Broadcast, Op};
 use npu::shape::Shape;
 use npu::tensor::TensorInfo;
@@ -70,7 +76,9 @@ impl Layout<'_> {
             .conv(&node)
             .or_else(|| self.one_element(&node))
             .or_else(|| self.mean(&node))
-            .or_else(|| self.pair(&node));
+            .or_else(|| self.pair(&node))
+            .or_else(|| self.moved(&node))
+            .or_else(|| self.joined(&node));
         match made {
             Some((op, inputs)) => self.push_blocked(node, op, inputs),
             None => {
@@ -140,30 +148,22 @@ impl Layout<'_> {
         Some(self.add(name, info, Some(bytes.into())))
     }
 
-    /// The values of a constant of floats.
-    fn floats(&self, tensor: TensorIndex) -> Option<Vec<f32>> {
-        let tensor = &self.graph.tensors[tensor];
-        if tensor.info.dtype != npu::DataType::FLOAT {
-            return None;
-        }
-        let (words, _) = tensor.value.as_ref()?.as_chunks();
-        Some(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
-    }
-
     fn conv(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
         let conv = *node.op.as_any().downcast_ref::<Conv>()?;
         let (x, w) = (node.inputs[0], node.inputs[1]);
         let &[_, maps, _, _] = self.shape(x).dims() else { return None };
         let &[m, c, height, width] = self.shape(w).dims() else { return None };
         let depthwise = conv.group == maps && m == maps && maps > 1;
-        // What is padded to blocks is at most as much as there is.
-        let worth = blocks(m) * BLOCK <= 2 * m && (depthwise || conv.group == 1);
+        // What is padded to blocks is at most as much as there is, or spares a reorder.
+        let spares = self.forms(x).only_blocked && maps >= BLOCK;
+        let worth = blocks(m) * BLOCK <= if spares { 4 * m } else { 2 * m }
+            && (depthwise || conv.group == 1);
         if !worth || self.shape(node.output()).elements() == 0 || self.shape(x).elements() == 0 {
             return None;
         }
-        let weights = self.floats(w)?;
+        let weights = self.graph.constant_floats(w)?;
         let bias = match node.inputs.get(2) {
-            Some(bias) => self.floats(*bias)?,
+            Some(bias) => self.graph.constant_floats(*bias)?,
             None => vec![0.0; m],
         };
         let last = |list: [usize; 3]| [list[1], list[2]];
@@ -194,14 +194,7 @@ impl Layout<'_> {
     fn one_element(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
         let &[x] = &node.inputs[..] else { return None };
         let x = self.forms(x).blocked.filter(|_| node.op.is_elementwise())?;
-        self.copy_of(node).map(|op| (op, vec![x]))
-    }
-
-    /// An op that is the same on both forms.
-    fn copy_of(&self, node: &TypedNode) -> Option<Box<dyn Op>> {
-        let mut writer = npu::params::ParamWriter::default();
-        node.op.encode(&mut writer);
-        node.op.line().decode_params(&writer.into_bytes()).ok()
+        self.graph.copy_of(node).map(|op| (op, vec![x]))
     }
 
     fn mean(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
@@ -236,7 +229,45 @@ impl Layout<'_> {
         let [a_scalar, b_scalar] = [a, b].map(scalar);
         let a = if a_scalar { self.scalar(a)? } else { self.in_blocks(a)? };
         let b = if b_scalar { self.scalar(b)? } else { self.in_blocks(b)? };
-        self.copy_of(node).map(|op| (op, vec![a, b]))
+        self.graph.copy_of(node).map(|op| (op, vec![a, b]))
+    }
+
+    /// Pools, and pixels that go to other places.
+    fn moved(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
+        let &[input] = &node.inputs[..] else { return None };
+        let x = self.forms(input).blocked?;
+        let (op, maps) = (node.op.as_any(), self.shape(node.output()).dims()[1]);
+        if self.shape(node.output()).elements() == 0 {
+            return None;
+        }
+        if let Some(pool) = op.downcast_ref::<Pool>() {
+            return pool.in_blocks().map(|pool| (Box::new(pool) as Box<dyn Op>, vec![x]));
+        }
+        if let Some(resize) = op.downcast_ref::<Resize>() {
+            let times = resize.repeats()?;
+            return Some((Box::new(BlockedRepeat { times }), vec![x]));
+        }
+        let size = op.downcast_ref::<Space>()?.spreads()?;
+        let op: Box<dyn Op> = Box::new(BlockedSpread { size, maps });
+        maps.is_multiple_of(HALF).then_some((op, vec![x]))
+    }
+
+    /// Maps behind one another.
+    fn joined(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
+        let concat = node.op.as_any().downcast_ref::<Concat>()?;
+        let some = node.inputs.iter().any(|input| self.forms(*input).blocked.is_some());
+        let maps = node.inputs.iter().map(|input| match *self.shape(*input).dims() {
+            [_, maps, _, _] if maps.is_multiple_of(HALF) && maps > 0 => Some(maps),
+            _ => None,
+        });
+        let maps: Vec<usize> = maps.collect::<Option<_>>()?;
+        let empty = self.shape(node.output()).elements() == 0;
+        if concat.axis != 1 || !some || empty || maps.len() > OPERANDS {
+            return None;
+        }
+        let inputs = node.inputs.iter().map(|input| self.in_blocks(*input));
+        let inputs: Vec<TensorIndex> = inputs.collect::<Option<_>>()?;
+        Some((Box::new(BlockedConcat { maps }), inputs))
     }
 
     /// A tensor of one element in its plain form, for a reader with more dims.

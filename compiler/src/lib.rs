@@ -14,16 +14,21 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod dense;
 mod error;
 mod fold;
 mod fuse;
 mod import;
 mod layout;
+mod look;
 mod onnx;
+mod patterns;
 mod plan;
+mod residual;
 #[cfg(test)]
 mod testing;
 mod tidy;
+mod transposed;
 mod typed;
 
 use bytes::Bytes;
@@ -37,7 +42,7 @@ pub use plan::{Planned, plan};
 pub use typed::{Typed, type_graph};
 
 /// Counts up whenever the same model becomes another program: part of the name of a kept one.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// What a model is compiled for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

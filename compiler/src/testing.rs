@@ -8,7 +8,7 @@ use npu::tensor::TensorInfo;
 use prost::Message;
 
 use crate::onnx;
-use crate::{CompileError, Compiled, Options, compile};
+use crate::{CompileError, Compiled, Options, compile, import, plan, type_graph};
 
 /// Types of ONNX.
 pub(crate) const FLOAT: i32 = 1;
@@ -185,4 +185,27 @@ pub(crate) fn run(compiled: &Compiled, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
         words.iter().map(|word| f32::from_le_bytes(*word)).collect()
     };
     infos.iter().zip(&outputs).map(floats).collect()
+}
+
+/// Deterministic values in -1.0 to 1.0.
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+pub(crate) fn noise(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|index| ((index * 7919 + seed * 104_729) % 2003) as f32 / 1001.5 - 1.0).collect()
+}
+
+/// Checks which tasks a model has, and that results are those without any pass.
+pub(crate) fn check(draft: &Draft, tasks: &[&str], x: &[f32]) {
+    assert_eq!(draft.tasks(), tasks);
+    let compiled = draft.compile(&[]).unwrap();
+    let typed = type_graph(import(draft.bytes()).unwrap(), &Options::default()).unwrap();
+    let om = plan(&typed).write().unwrap();
+    let expected = run(&Compiled { om, ..compiled.clone() }, &[x]);
+    let found = run(&compiled, &[x]);
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found.len(), expected.len());
+        for (a, b) in found.iter().zip(expected) {
+            assert!((a - b).abs() <= 1e-5 * b.abs().max(1.0), "{a}, expected {b}");
+        }
+    }
 }

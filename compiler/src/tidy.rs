@@ -10,10 +10,14 @@ impl Typed {
     #[must_use]
     pub fn optimise(mut self) -> Self {
         self.bypass_identities();
+        self.name_patterns();
         self.remove_unused();
+        self.untranspose();
         self.fuse();
+        self.dense();
         self.remove_unused();
         self.block();
+        self.add_residuals();
         self.own_outputs();
         self
     }

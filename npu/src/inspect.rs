@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ops::Activation;
-use crate::ops::blocked::{BlockedConv, BlockedDepthwise};
+use crate::ops::blocked::{BlockedConv, BlockedDepthwise, Dense};
 use crate::ops::conv::Conv;
 use crate::program::{Om, Place, Task};
 use crate::tensor::TensorInfo;
@@ -101,7 +101,8 @@ fn op_name(task: &Task) -> String {
     let conv = op.downcast_ref::<Conv>().map(|conv| conv.activation);
     let blocked = op.downcast_ref::<BlockedConv>().map(|conv| conv.activation);
     let depthwise = op.downcast_ref::<BlockedDepthwise>().map(|conv| conv.activation);
-    match conv.or(blocked).or(depthwise) {
+    let dense = op.downcast_ref::<Dense>().map(|dense| dense.activation);
+    match conv.or(blocked).or(depthwise).or(dense) {
         None | Some(Activation::None) => name.to_owned(),
         Some(activation) => format!("{name}+{}", activation.name()),
     }

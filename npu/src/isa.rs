@@ -6,12 +6,14 @@
 //! rounding: the wide forms fuse a multiply and an add (docs/adr/0011).
 #![allow(unsafe_code, reason = "a function compiled for an ISA is called after it was found")]
 
+mod math;
 mod simd;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::cell::Cell;
 
+pub(crate) use math::{Function, exp, map};
 pub(crate) use simd::{LANES, Simd};
 
 /// Instructions that kernels are compiled for, from few to many.

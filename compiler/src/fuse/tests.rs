@@ -138,3 +138,21 @@ fn a_reshape_is_a_view_where_it_can_be() {
     let chain = reshape(reshape(base(), "c", "l"), "l", "y").output("y", FLOAT, None);
     check(&chain, &["Conv"], &[&[2.0, -6.0, -1.0, 3.0]]);
 }
+
+#[test]
+fn a_factor_and_an_offset_for_all_maps_go_behind_a_hard_swish() {
+    let scaled = conv()
+        .node("HardSwish", &["c"], "h")
+        .floats("half", &[1], &[0.5])
+        .floats("one", &[1, 1], &[1.0])
+        .node("Mul", &["half", "h"], "m")
+        .node("Add", &["m", "one"], "y")
+        .output("y", FLOAT, None);
+    check(&scaled, &["Conv+ScaledHardSwish"], &[&[5.0 / 6.0 + 1.0, 1.0, 5.0 / 6.0, 2.5]]);
+    let each = conv()
+        .node("HardSwish", &["c"], "h")
+        .floats("half", &[2, 1], &[0.5, 1.0])
+        .node("Mul", &["half", "h"], "y")
+        .output("y", FLOAT, None);
+    check(&each, &["Conv+HardSwish", "Mul"], &[&[5.0 / 6.0, 0.0, -1.0 / 3.0, 3.0]]);
+}

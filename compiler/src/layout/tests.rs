@@ -2,14 +2,7 @@
 
 use npu::ops::AttributeValue;
 
-use crate::testing::{D, Draft, FLOAT, run};
-use crate::{Compiled, Options, import, plan, type_graph};
-
-/// Deterministic values in -1.0 to 1.0.
-#[expect(clippy::cast_precision_loss, reason = "small numbers")]
-fn noise(count: usize, seed: usize) -> Vec<f32> {
-    (0..count).map(|index| ((index * 7919 + seed * 104_729) % 2003) as f32 / 1001.5 - 1.0).collect()
-}
+use crate::testing::{D, Draft, FLOAT, check, noise};
 
 impl Draft {
     fn weights(self, name: &str, dims: &[i64]) -> Self {
@@ -22,23 +15,6 @@ impl Draft {
         let attributes =
             [("group", AttributeValue::Int(group)), ("pads", AttributeValue::Ints(vec![pad; 4]))];
         self.node_with("Conv", inputs, output, &attributes)
-    }
-
-    /// Whether the results with the pass are those without any.
-    fn check(&self, tasks: &[&str], x: &[f32]) {
-        assert_eq!(self.tasks(), tasks);
-        let compiled = self.compile(&[]).unwrap();
-        let typed = type_graph(import(self.bytes()).unwrap(), &Options::default()).unwrap();
-        let om = plan(&typed).write().unwrap();
-        let expected = run(&Compiled { om, ..compiled.clone() }, &[x]);
-        let found = run(&compiled, &[x]);
-        assert_eq!(found.len(), expected.len());
-        for (found, expected) in found.iter().zip(&expected) {
-            assert_eq!(found.len(), expected.len());
-            for (a, b) in found.iter().zip(expected) {
-                assert!((a - b).abs() <= 1e-5 * b.abs().max(1.0), "{a}, expected {b}");
-            }
-        }
     }
 }
 
@@ -67,15 +43,9 @@ fn a_chain_is_reordered_at_its_end_only() {
         .node("Add", &["p", "r"], "sum")
         .node("Sigmoid", &["sum"], "y")
         .output("y", FLOAT, None);
-    let tasks = [
-        "BlockedConv+Relu",
-        "BlockedDepthwise+HardSwish",
-        "BlockedConv",
-        "Add",
-        "Sigmoid",
-        "FromBlocked",
-    ];
-    draft.check(&tasks, &x());
+    let tasks =
+        ["BlockedConv+Relu", "BlockedDepthwise+HardSwish", "BlockedConv", "Sigmoid", "FromBlocked"];
+    check(&draft, &tasks, &x());
 }
 
 #[test]
@@ -101,7 +71,7 @@ fn squeeze_and_excite_stays_in_blocks() {
         "Mul",
         "FromBlocked",
     ];
-    draft.check(&tasks, &x());
+    check(&draft, &tasks, &x());
 }
 
 #[test]
@@ -115,7 +85,7 @@ fn others_get_the_plain_form_once() {
         .output("c", FLOAT, None)
         .output("r", FLOAT, None);
     let tasks = ["BlockedConv", "FromBlocked", "Softmax", "Softmax", "Relu", "FromBlocked"];
-    draft.check(&tasks, &x());
+    check(&draft, &tasks, &x());
 }
 
 #[test]
@@ -126,7 +96,53 @@ fn maps_of_one_pixel_that_fill_blocks_need_no_reorder() {
         .conv(&["x", "w"], "y", 1, 0)
         .node("Relu", &["y"], "z")
         .output("z", FLOAT, None);
-    draft.check(&["BlockedConv+Relu"], &noise(64, 2));
+    check(&draft, &["BlockedConv+Relu"], &noise(64, 2));
+}
+
+#[test]
+fn pools_and_repeated_pixels_stay_in_blocks() {
+    let two = |name: &'static str| (name, AttributeValue::Ints(vec![2; 2]));
+    let draft = first()
+        .node_with("MaxPool", &["c"], "m", &[two("kernel_shape"), two("strides")])
+        .node_with("AveragePool", &["m"], "a", &[two("kernel_shape")])
+        .floats("scales", &[4], &[1.0, 1.0, 3.0, 2.0])
+        .node_with(
+            "Resize",
+            &["a", "", "scales"],
+            "y",
+            &[
+                ("mode", AttributeValue::Text("nearest".to_owned())),
+                ("coordinate_transformation_mode", AttributeValue::Text("asymmetric".to_owned())),
+                ("nearest_mode", AttributeValue::Text("floor".to_owned())),
+            ],
+        )
+        .output("y", FLOAT, None);
+    let tasks = ["BlockedConv", "BlockedPool", "BlockedPool", "BlockedRepeat", "FromBlocked"];
+    check(&draft, &tasks, &x());
+}
+
+#[test]
+fn maps_are_joined_and_spread_in_blocks() {
+    let draft = Draft::new(15)
+        .input("x", FLOAT, &[D::N(1), D::N(3), D::N(9), D::N(9)])
+        .weights("w", &[24, 3, 3, 3])
+        .conv(&["x", "w"], "c", 1, 1)
+        .weights("v", &[24, 24, 1, 1])
+        .conv(&["c", "v"], "d", 1, 0)
+        .node_with("Concat", &["c", "d"], "j", &[("axis", AttributeValue::Int(1))])
+        .weights("u", &[64, 48, 1, 1])
+        .conv(&["j", "u"], "e", 1, 0)
+        .node_with("DepthToSpace", &["e"], "y", &[("blocksize", AttributeValue::Int(2))])
+        .output("y", FLOAT, None);
+    let tasks = [
+        "BlockedConv",
+        "BlockedConv",
+        "BlockedConcat",
+        "BlockedConv",
+        "BlockedSpread",
+        "FromBlocked",
+    ];
+    check(&draft, &tasks, &x());
 }
 
 #[test]
@@ -136,16 +152,16 @@ fn what_gains_nothing_stays_as_it_is() {
         .weights("w", &[3, 4, 3, 3])
         .conv(&["x", "w"], "y", 1, 1)
         .output("y", FLOAT, None);
-    few.check(&["Conv"], &noise(100, 3));
+    check(&few, &["Conv"], &noise(100, 3));
     let groups = Draft::new(15)
         .input("x", FLOAT, &[D::N(1), D::N(4), D::N(5), D::N(5)])
         .weights("w", &[16, 2, 3, 3])
         .conv(&["x", "w"], "y", 2, 1)
         .output("y", FLOAT, None);
-    groups.check(&["Conv"], &noise(100, 3));
+    check(&groups, &["Conv"], &noise(100, 3));
     let other_maps = first()
         .weights("one", &[1, 1, 9, 9])
         .node("Mul", &["c", "one"], "y")
         .output("y", FLOAT, None);
-    other_maps.check(&["BlockedConv", "FromBlocked", "Mul"], &x());
+    check(&other_maps, &["BlockedConv", "FromBlocked", "Mul"], &x());
 }

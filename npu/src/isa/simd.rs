@@ -27,6 +27,10 @@ pub(crate) trait Simd: Copy + Debug {
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once where the machine can.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a / b`
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// 2 to the power of a whole number from -126 to 127; anything of others.
+    fn pow2(self, n: Self::V) -> Self::V;
     /// `a` where it is greater than `b`, else `b`: of a NaN in `b`, that NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a` where it is less than `b`, else `b`: of a NaN in `b`, that NaN.
@@ -119,6 +123,17 @@ impl Simd for Portable {
         } else {
             each(|lane| a[lane] * b[lane] + c[lane])
         }
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        each(|lane| a[lane] / b[lane])
+    }
+
+    #[inline(always)]
+    fn pow2(self, n: Self::V) -> Self::V {
+        // What is added puts the number with the exponent's bias into the low bits.
+        each(|lane| f32::from_bits((n[lane] + 12_583_039.0).to_bits() << 23))
     }
 
     #[inline(always)]

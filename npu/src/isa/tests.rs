@@ -22,6 +22,8 @@ impl Routine for All<'_> {
             s.mul_add(a, b, s.splat(0.5)),
             s.max(a, b),
             s.min(a, b),
+            s.div(a, s.splat(4.0)),
+            s.pow2(a),
             part,
         ];
         for v in results {
@@ -82,6 +84,43 @@ fn a_nan_in_the_second_operand_stays() {
         let mut nans = [false; 4];
         at_most(isa, || run(Bounds(&mut nans)));
         assert_eq!(nans, [true, false, true, false], "{isa:?}");
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Exp;
+
+impl super::Function for Exp {
+    #[inline(always)]
+    fn of<S: Simd>(self, s: S, x: S::V) -> S::V {
+        super::exp(s, x)
+    }
+}
+
+/// The exponentials of some floats.
+struct Exps<'a>(&'a [f32], &'a mut [f32]);
+
+impl Routine for Exps<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        super::map(s, self.0, self.1, Exp);
+    }
+}
+
+#[test]
+fn exponentials_of_every_size_on_every_isa() {
+    let x: Vec<f32> = (0..1765u16).map(|step| f32::from(step) / 10.0 - 88.2).collect();
+    for isa in Isa::ALL {
+        let mut found = vec![0.0; x.len()];
+        at_most(isa, || run(Exps(&x, &mut found)));
+        for (x, found) in x.iter().zip(&found) {
+            let expected = f64::from(x.max(-87.3)).exp();
+            let off = (f64::from(*found) - expected).abs() / expected;
+            assert!(off < 2.5e-7, "{isa:?}: exp({x}) = {found:e}, expected {expected:e}");
+        }
+        let mut ends = [0.0; 3];
+        at_most(isa, || run(Exps(&[f32::NAN, f32::NEG_INFINITY, f32::INFINITY], &mut ends)));
+        assert!(ends[0].is_nan() && ends[1] < 1.4e-38 && ends[2] > 2e38, "{isa:?}: {ends:?}");
     }
 }
 

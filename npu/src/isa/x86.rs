@@ -2,11 +2,13 @@
 #![allow(unsafe_code, reason = "instructions of an ISA, behind a token that it is there")]
 
 use std::arch::x86_64::{
-    __m256, __m256i, __m512, __mmask16, _mm256_add_ps, _mm256_cmpgt_epi32, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_storeu_ps, _mm512_add_ps,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_storeu_ps,
+    __m256, __m256i, __m512, __mmask16, _mm256_add_ps, _mm256_castps_si256, _mm256_castsi256_ps,
+    _mm256_cmpgt_epi32, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps,
+    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_storeu_ps, _mm512_add_ps, _mm512_castps_si512,
+    _mm512_castsi512_ps, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps,
+    _mm512_slli_epi32, _mm512_storeu_ps,
 };
 
 use super::simd::{LANES, Simd};
@@ -36,6 +38,9 @@ impl Avx2 {
         Self(())
     }
 }
+
+/// 1.5 * 2^23, whose low bits count in ones, and the bias of an exponent.
+const BIASED: f32 = 12_582_912.0 + 127.0;
 
 /// A mask of the first floats, as many as `count` says.
 #[inline(always)]
@@ -96,6 +101,24 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn pow2(self, n: Self::V) -> Self::V {
+        // What is added puts the number with the exponent's bias into the low bits.
+        let n = self.add(n, self.splat(BIASED));
+        // SAFETY: `self` is there only where AVX-512 is.
+        let bits = unsafe { _mm512_castps_si512(n) };
+        // SAFETY: as above.
+        let bits = unsafe { _mm512_slli_epi32::<23>(bits) };
+        // SAFETY: as above.
+        unsafe { _mm512_castsi512_ps(bits) }
+    }
+
+    #[inline(always)]
     fn max(self, a: Self::V, b: Self::V) -> Self::V {
         // SAFETY: `self` is there only where AVX-512 is.
         unsafe { _mm512_max_ps(a, b) }
@@ -133,6 +156,17 @@ fn before(_: Avx2, count: usize) -> __m256i {
     let lanes = unsafe { _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7) };
     // SAFETY: as above.
     unsafe { _mm256_cmpgt_epi32(counts, lanes) }
+}
+
+/// The bits of eight floats, moved into the exponent.
+#[inline(always)]
+fn shifted(_: Avx2, half: __m256) -> __m256 {
+    // SAFETY: the token is there only where AVX2 is.
+    let bits = unsafe { _mm256_castps_si256(half) };
+    // SAFETY: as above.
+    let bits = unsafe { _mm256_slli_epi32::<23>(bits) };
+    // SAFETY: as above.
+    unsafe { _mm256_castsi256_ps(bits) }
 }
 
 /// Applies an instruction to both halves.
@@ -190,6 +224,17 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         halves!(_mm256_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn pow2(self, n: Self::V) -> Self::V {
+        let n = self.add(n, self.splat(BIASED));
+        (shifted(self, n.0), shifted(self, n.1))
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::isa::Simd;
+use crate::isa::{LANES, Simd};
 use crate::ops::{Op, OpEntry, OpError};
 use crate::params::{ParamReader, ParamWriter};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -71,6 +71,13 @@ pub enum Activation {
     },
     /// x * max(0, min(1, x / 6 + 0.5)).
     HardSwish,
+    /// The same times a factor, plus an offset.
+    ScaledHardSwish {
+        /// Factor.
+        factor: f32,
+        /// Offset.
+        offset: f32,
+    },
 }
 
 impl Activation {
@@ -83,6 +90,7 @@ impl Activation {
             Self::Relu => relu(x),
             Self::HardSigmoid { alpha, beta } => hard_sigmoid(x, alpha, beta),
             Self::HardSwish => hard_swish(x),
+            Self::ScaledHardSwish { factor, offset } => factor * hard_swish(x) + offset,
         }
     }
 
@@ -96,25 +104,48 @@ impl Activation {
                 values.iter_mut().for_each(|x| *x = hard_sigmoid(*x, alpha, beta));
             }
             Self::HardSwish => values.iter_mut().for_each(|x| *x = hard_swish(*x)),
+            Self::ScaledHardSwish { factor, offset } => {
+                values.iter_mut().for_each(|x| *x = factor * hard_swish(*x) + offset);
+            }
         }
     }
 
     /// The values for a vector.
     #[inline(always)]
     pub(crate) fn of_vector<S: Simd>(self, simd: S, x: S::V) -> S::V {
-        let zero = simd.splat(0.0);
-        // The operand order keeps a NaN.
-        let unit = |x| simd.min(simd.splat(1.0), simd.max(zero, x));
         match self {
             Self::None => x,
-            Self::Relu => simd.max(zero, x),
+            Self::Relu => simd.max(simd.splat(0.0), x),
             Self::HardSigmoid { alpha, beta } => {
-                unit(simd.mul_add(simd.splat(alpha), x, simd.splat(beta)))
+                unit_vector(simd, simd.mul_add(simd.splat(alpha), x, simd.splat(beta)))
             }
-            Self::HardSwish => {
-                simd.mul(x, unit(simd.mul_add(x, simd.splat(1.0 / 6.0), simd.splat(0.5))))
+            Self::HardSwish => hard_swish_vector(simd, x),
+            Self::ScaledHardSwish { factor, offset } => {
+                let own = hard_swish_vector(simd, x);
+                simd.mul_add(own, simd.splat(factor), simd.splat(offset))
             }
         }
+    }
+
+    /// Replaces each value by the function's.
+    #[inline(always)]
+    pub(crate) fn apply_vectors<S: Simd>(self, simd: S, values: &mut [[f32; LANES]]) {
+        if self != Self::None {
+            for value in values {
+                simd.store(self.of_vector(simd, simd.load(value)), value);
+            }
+        }
+    }
+
+    /// This function, then a factor, then an offset, as one.
+    #[must_use]
+    pub fn scaled(self, scale: f32, add: f32) -> Option<Self> {
+        let (factor, offset) = match self {
+            Self::HardSwish => (scale, add),
+            Self::ScaledHardSwish { factor, offset } => (factor * scale, offset * scale + add),
+            _ => return None,
+        };
+        Some(Self::ScaledHardSwish { factor, offset })
     }
 
     /// Floating-point operations an element.
@@ -125,6 +156,7 @@ impl Activation {
             Self::Relu => 1,
             Self::HardSigmoid { .. } => 4,
             Self::HardSwish => 5,
+            Self::ScaledHardSwish { .. } => 7,
         }
     }
 
@@ -136,6 +168,7 @@ impl Activation {
             Self::Relu => "Relu",
             Self::HardSigmoid { .. } => "HardSigmoid",
             Self::HardSwish => "HardSwish",
+            Self::ScaledHardSwish { .. } => "ScaledHardSwish",
         }
     }
 
@@ -153,6 +186,7 @@ impl Activation {
             Self::Relu => (1, 0.0, 0.0),
             Self::HardSigmoid { alpha, beta } => (2, alpha, beta),
             Self::HardSwish => (3, 0.0, 0.0),
+            Self::ScaledHardSwish { factor, offset } => (4, factor, offset),
         };
         into.u32(kind);
         into.f32(alpha);
@@ -166,7 +200,8 @@ impl Activation {
             1 => Ok(Self::Relu),
             2 => Ok(Self::HardSigmoid { alpha, beta }),
             3 => Ok(Self::HardSwish),
-            _ => Err(OpError::params(format!("activation {kind}; expected 0 to 3"))),
+            4 => Ok(Self::ScaledHardSwish { factor: alpha, offset: beta }),
+            _ => Err(OpError::params(format!("activation {kind}; expected 0 to 4"))),
         }
     }
 }
@@ -192,26 +227,40 @@ fn hard_swish(x: f32) -> f32 {
     x * unit(x * (1.0 / 6.0) + 0.5)
 }
 
+#[inline(always)]
+fn unit_vector<S: Simd>(simd: S, x: S::V) -> S::V {
+    // The operand order keeps a NaN.
+    simd.min(simd.splat(1.0), simd.max(simd.splat(0.0), x))
+}
+
+#[inline(always)]
+fn hard_swish_vector<S: Simd>(simd: S, x: S::V) -> S::V {
+    let part = simd.mul_add(x, simd.splat(1.0 / 6.0), simd.splat(0.5));
+    simd.mul(x, unit_vector(simd, part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa::{self, Isa, LANES, Routine};
+    use crate::isa::{self, Isa, Routine};
     use crate::ops::testing::noise;
 
-    const ALL: [Activation; 4] = [
+    const ALL: [Activation; 5] = [
         Activation::None,
         Activation::Relu,
         Activation::HardSigmoid { alpha: 0.2, beta: 0.5 },
         Activation::HardSwish,
+        Activation::ScaledHardSwish { factor: 1.5, offset: -0.25 },
     ];
 
     #[test]
     fn values_on_both_sides_of_each_bend() {
-        let [none, relu, sigmoid, swish] = ALL;
+        let [none, relu, sigmoid, swish, scaled] = ALL;
         assert_eq!((none.of(-1.0), relu.of(-1.0), relu.of(2.0)), (-1.0, 0.0, 2.0));
         assert_eq!((sigmoid.of(-3.0), sigmoid.of(0.0), sigmoid.of(3.0)), (0.0, 0.5, 1.0));
         assert_eq!((swish.of(-3.0), swish.of(0.0), swish.of(4.0)), (0.0, 0.0, 4.0));
         assert!((swish.of(1.0) - 2.0 / 3.0).abs() < 1e-6);
+        assert!((scaled.of(1.0) - 0.75).abs() < 1e-6);
     }
 
     #[test]
@@ -266,6 +315,6 @@ mod tests {
             assert_eq!(Activation::decode(&mut ParamReader::new(&bytes)), Ok(activation));
         }
         let error = Activation::decode(&mut ParamReader::new(&[9; 12])).unwrap_err();
-        assert!(error.to_string().contains("expected 0 to 3"), "{error}");
+        assert!(error.to_string().contains("expected 0 to 4"), "{error}");
     }
 }

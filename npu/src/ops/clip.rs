@@ -65,6 +65,22 @@ fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Clip {
+    /// The bounds, where each is known; `of` knows some operands.
+    #[must_use]
+    pub fn known_bounds(&self, of: impl Fn(usize) -> Option<f32>) -> Option<(f32, f32)> {
+        let mut next = 1;
+        let mut value = |bound: Bound, none: f32| match bound {
+            Bound::None => Some(none),
+            Bound::Given(given) => Some(given),
+            Bound::Operand => {
+                next += 1;
+                of(next - 1)
+            }
+        };
+        let low = value(self.low, f32::NEG_INFINITY)?;
+        Some((low, value(self.high, f32::INFINITY)?))
+    }
+
     /// The bounds.
     fn bounds<W: Wide>(&self, dtype: DataType, inputs: &dyn Inputs) -> Result<(W, W), Fault> {
         let mut next = 1;

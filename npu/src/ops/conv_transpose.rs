@@ -123,6 +123,17 @@ fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl ConvTranspose {
+    /// The width and height of the squares that elements are spread over, when they are squares of
+    /// an image that do not overlap.
+    #[must_use]
+    pub fn spreads(&self) -> Option<usize> {
+        let Window { rank, kernel, strides, dilations, before, after, .. } = self.window;
+        let [_, height, width] = kernel;
+        let plain = (dilations, before, after) == ([1; SPATIAL], [0; SPATIAL], [0; SPATIAL]);
+        let square = rank == 2 && height == width && kernel[1..] == strides[1..];
+        (square && plain && self.group == 1).then_some(width)
+    }
+
     fn compute<T: Element>(
         &self,
         inputs: &dyn Inputs,

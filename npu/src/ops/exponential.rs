@@ -1,6 +1,7 @@
 //! Exponentials, logarithms, roots, and what is made of them.
 
 use crate::element::Real;
+use crate::isa::{self, Routine, Simd};
 use crate::ops::unary::{Unary, functions};
 use crate::ops::{AttributeSpec, OpEntry, OpError, always, before, types};
 
@@ -20,7 +21,8 @@ functions! {
     RECIPROCAL Reciprocal = 40, [1, 6, 13], &types::floats(13), [CONSUMED], [],
         |x, _| R::c(1.0) / x;
     /// 1 / (1 + exp(-x)).
-    SIGMOID Sigmoid = 41, [1, 6, 13], &types::floats(13), [CONSUMED], [], |x, _| sigmoid(x);
+    SIGMOID Sigmoid = 41, [1, 6, 13], &types::floats(13), [CONSUMED], [], |x, _| sigmoid(x),
+        |x, to, _| logistic(x, to, 1.0, false);
     /// The hyperbolic tangent.
     TANH Tanh = 42, [1, 6, 13], &types::floats(13), [CONSUMED], [], |x, _| x.tanh();
     /// The error function.
@@ -39,7 +41,42 @@ functions! {
     MISH Mish = 48, [18, 22], &types::floats(22), [], [], |x, _| x * softplus(x).tanh();
     /// x / (1 + exp(-alpha * x)).
     SWISH Swish = 49, [24], &types::floats(24), [ALPHA], ["alpha" = 1.0],
-        |x, [alpha, _]| x * sigmoid(alpha * x);
+        |x, [alpha, _]| x * sigmoid(alpha * x),
+        |x, to, [slope, _]| logistic(x, to, slope, true);
+}
+
+/// 1 / (1 + exp(-slope * x)), `times` x or not.
+#[derive(Clone, Copy)]
+struct Logistic {
+    slope: f32,
+    times: bool,
+}
+
+impl isa::Function for Logistic {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, x: S::V) -> S::V {
+        let one = simd.splat(1.0);
+        let part = isa::exp(simd, simd.mul(simd.splat(-self.slope), x));
+        simd.div(if self.times { x } else { one }, simd.add(one, part))
+    }
+}
+
+fn logistic(x: &[f32], to: &mut [f32], slope: f32, times: bool) {
+    isa::run(Mapped { x, to, function: Logistic { slope, times } });
+}
+
+/// A function of each float of `x`.
+struct Mapped<'a, F> {
+    x: &'a [f32],
+    to: &'a mut [f32],
+    function: F,
+}
+
+impl<F: isa::Function> Routine for Mapped<'_, F> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        isa::map(simd, self.x, self.to, self.function);
+    }
 }
 
 /// The line of Selu.
@@ -153,6 +190,7 @@ pub(super) fn erf<R: Real>(x: R) -> R {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::Isa;
 
     #[test]
     fn the_error_function_on_both_sides_of_the_seam() {
@@ -170,6 +208,23 @@ mod tests {
             assert!((erf(-x) + expected).abs() < 2e-7, "-{x}");
         }
         assert!(erf(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn sigmoids_and_swishes_on_every_isa() {
+        let values = [f32::NAN, f32::NEG_INFINITY, -200.0, -3.0, -0.5, 0.0, 0.25, 4.0, 200.0];
+        let x: Vec<f32> = values.into_iter().cycle().take(41).collect();
+        for (isa, slope) in Isa::ALL.into_iter().zip([1.0, 0.5, 2.0]) {
+            for times in [false, true] {
+                let mut found = vec![0.0; x.len()];
+                isa::at_most(isa, || logistic(&x, &mut found, slope, times));
+                for (x, found) in x.iter().zip(found) {
+                    let expected = sigmoid(slope * x) * if times { *x } else { 1.0 };
+                    let close = (found - expected).abs() < 1e-6 || (found - expected).is_nan();
+                    assert!(close && found.is_nan() >= x.is_nan(), "{x}: {found}, {expected}");
+                }
+            }
+        }
     }
 
     #[test]

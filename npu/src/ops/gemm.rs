@@ -32,7 +32,7 @@ impl Routine for Gemm<'_> {
         } else if self.rows == 1 {
             self.panels::<S, 1, 6>(simd);
         } else if S::REGISTERS >= 32 {
-            self.panels::<S, 12, 2>(simd);
+            self.panels::<S, 6, 2>(simd);
         } else if S::REGISTERS >= 8 {
             self.panels::<S, 6, 1>(simd);
         } else {

@@ -5,6 +5,7 @@ use crate::cast::elements_mut;
 use crate::element::Element;
 use crate::numbers::NumbersMut;
 use crate::ops::reduce::no_number;
+use crate::ops::blocked::{self, BlockedPool};
 use crate::ops::window::{SPATIAL, Window, spatial};
 use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, always, since, types};
 use crate::params::ParamWriter;
@@ -167,6 +168,26 @@ impl Place<'_> {
 }
 
 impl Pool {
+    /// As a pool of feature maps in blocks, if there is one like it.
+    #[must_use]
+    pub fn in_blocks(&self) -> Option<BlockedPool> {
+        let Window { rank, kernel, strides, dilations, before, after, ceil } = self.window;
+        let last = |list: [usize; SPATIAL]| [list[1], list[2]];
+        let none = (before, after) == ([0; SPATIAL], [0; SPATIAL]);
+        let inside = (1..SPATIAL).all(|dim| before[dim].max(after[dim]) < kernel[dim]);
+        let greatest = match self.kind {
+            Kind::Max { indices: false, .. } => true,
+            Kind::Average { .. } => false,
+            _ => return None,
+        };
+        let near = none || (greatest && inside && dilations == [1; SPATIAL]);
+        let (strides, dilations) = (last(strides), last(dilations));
+        let (pads_begin, pads_end) = (last(before), last(after));
+        let window = blocked::Window { strides, dilations, pads_begin, pads_end };
+        let own = BlockedPool { window, kernel: last(kernel), greatest };
+        (rank == 2 && !ceil && near).then_some(own)
+    }
+
     fn import(kind: Kind, node: &Node<'_>) -> Result<Imported, OpError> {
         Ok(Imported::first(Self { kind, window: Window::import(node)? }))
     }

@@ -120,6 +120,20 @@ fn wanted(node: &Node<'_>, entry: &'static OpEntry, rank: usize) -> Result<Wante
 }
 
 impl Resize {
+    /// How often each pixel of `[N, C, H, W]` is repeated along both dims, when that is all.
+    #[must_use]
+    pub fn repeats(&self) -> Option<[usize; 2]> {
+        let &[None, None, _, _] = &self.taps[..] else { return None };
+        let along = |dim: usize| {
+            let (length, size) = (self.input.dims()[dim], self.output.dims()[dim]);
+            let times = size.checked_div(length).filter(|times| times * length == size)?;
+            let Some(taps) = &self.taps[dim] else { return Some(1) };
+            let repeated = |at: usize| taps.of(at) == Some(&[(at / times, 1.0)]);
+            (times > 0 && (0..size).all(repeated)).then_some(times)
+        };
+        Some([along(2)?, along(3)?])
+    }
+
     fn import(entry: &'static OpEntry, node: &Node<'_>) -> Result<Imported, OpError> {
         if entry.name == "Upsample" && node.opset > 9 {
             let supported = "7 to 9".to_owned();

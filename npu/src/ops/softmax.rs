@@ -5,6 +5,7 @@
 use crate::DataType;
 use crate::cast::elements_mut;
 use crate::element::Real;
+use crate::isa::{self, LANES, Routine, Simd};
 use crate::numbers::NumbersMut;
 use crate::ops::movement;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, axis, types};
@@ -110,6 +111,13 @@ impl Softmax {
 
     fn floats(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         let (count, inner) = self.parts(inputs.dims(0));
+        if inner == 1 && matches!(self.kind, Kind::Soft) {
+            let lines = output.elements::<f32>()?.chunks_exact_mut(count);
+            for (to, from) in lines.zip(inputs.elements::<f32>(0)?.chunks_exact(count)) {
+                isa::run(Line { from, to });
+            }
+            return Ok(());
+        }
         movement::copy(inputs, output)?;
         for block in output.elements::<f32>()?.chunks_exact_mut(count * inner) {
             for lane in 0..inner {
@@ -174,10 +182,70 @@ impl Op for Softmax {
     }
 }
 
+/// The exponential of x and this.
+#[derive(Clone, Copy)]
+struct Shifted(f32);
+
+impl isa::Function for Shifted {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, x: S::V) -> S::V {
+        isa::exp(simd, simd.add(x, simd.splat(self.0)))
+    }
+}
+
+/// A sum over all of it.
+struct Line<'a> {
+    from: &'a [f32],
+    to: &'a mut [f32],
+}
+
+impl Routine for Line<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let (vectors, rest) = self.from.as_chunks::<LANES>();
+        let mut greatest = simd.splat(f32::NEG_INFINITY);
+        for from in vectors {
+            greatest = simd.max(simd.load(from), greatest);
+        }
+        let mut lanes = [f32::NEG_INFINITY; 2 * LANES];
+        let (whole, part) = lanes.as_chunks_mut::<LANES>().0.split_at_mut(1);
+        simd.store(greatest, &mut whole[0]);
+        part[0][..rest.len()].copy_from_slice(rest);
+        let greatest = lanes.iter().fold(f32::NEG_INFINITY, |max, x| max.max(*x));
+        isa::map(simd, self.from, self.to, Shifted(-greatest));
+        let (vectors, rest) = self.to.as_chunks_mut::<LANES>();
+        let mut sum = simd.splat(0.0);
+        for to in &*vectors {
+            sum = simd.add(sum, simd.load(to));
+        }
+        let part = simd.splat(1.0 / (simd.sum(sum) + rest.iter().sum::<f32>()));
+        for to in vectors {
+            simd.store(simd.mul(simd.load(to), part), to);
+        }
+        simd.store_part(simd.mul(simd.load_part(rest), part), rest);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Case, assert_close, float};
+    use crate::isa::Isa;
+    use crate::ops::testing::{Case, assert_close, float, noise};
+
+    #[test]
+    fn every_length_on_every_isa() {
+        for (count, isa) in (1..50).flat_map(|count| Isa::ALL.map(|isa| (count, isa))) {
+            let x: Vec<f32> = noise(count, 3).iter().map(|x| x * 30.0).collect();
+            let whole: f64 = x.iter().map(|x| f64::from(*x).exp()).sum();
+            #[expect(clippy::cast_possible_truncation, reason = "as the op has it")]
+            let expected = x.iter().map(|x| (f64::from(*x).exp() / whole) as f32);
+            let expected = float(&[1, count], &expected.collect::<Vec<f32>>());
+            let case = Case::new(&ENTRY, 13).input(float(&[1, count], &x));
+            assert_close(&isa::at_most(isa, || case.run()), &expected, 1e-6);
+        }
+        let nan = Case::new(&ENTRY, 13).input(float(&[1, 2], &[f32::NAN, 1.0])).run();
+        assert!(nan.elements::<f32>().iter().all(|x| x.is_nan()));
+    }
 
     #[test]
     fn along_the_last_axis_since_opset_13() {

@@ -63,6 +63,18 @@ pub struct Space {
 }
 
 impl Space {
+    /// Depth to space: maps that are neighbours go to the same place of a square.
+    #[must_use]
+    pub const fn spread(size: usize) -> Self {
+        Self { block: size, columns_first: false, to_depth: false }
+    }
+
+    /// The size of the squares, when it is such a one.
+    #[must_use]
+    pub fn spreads(&self) -> Option<usize> {
+        (!self.to_depth && !self.columns_first).then_some(self.block)
+    }
+
     fn import(node: &Node<'_>, to_depth: bool) -> Result<Imported, OpError> {
         let missing = || OpError::attribute("blocksize", "is not given", "1 or more");
         let given = node.int("blocksize")?.ok_or_else(missing)?;

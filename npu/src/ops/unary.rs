@@ -13,12 +13,18 @@ use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, types::Typ
 use crate::params::{ParamReader, ParamWriter};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
+/// A kernel for float32: values, where results go, parameters.
+pub type Floats = fn(&[f32], &mut [f32], [f32; 2]);
+
 /// A function of one real number, with up to two parameters.
 pub trait Function: fmt::Debug + Send + Sync + 'static {
     /// The line of the table.
     const ENTRY: &'static OpEntry;
     /// Attributes that are its parameters, and their defaults.
     const PARAMETERS: &'static [(&'static str, f32)];
+
+    /// A kernel for float32, if there is a better one.
+    const FLOATS: Option<Floats> = None;
 
     /// The value for `x`.
     fn of<R: Real>(x: R, parameters: [R; 2]) -> R;
@@ -98,6 +104,10 @@ impl<F: Function> Op for Unary<F> {
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         if output.info.dtype == DataType::FLOAT {
+            if let Some(floats) = F::FLOATS {
+                floats(inputs.elements(0)?, output.elements()?, self.parameters);
+                return Ok(());
+            }
             return self.compute(inputs, output);
         }
         let parameters = self.parameters.map(f64::from);
@@ -189,7 +199,7 @@ pub(super) fn each<W: Wide>(
 macro_rules! functions {
     ($($(#[$doc:meta])* $entry:ident $name:ident = $code:literal, $versions:expr, $types:expr,
         $attributes:expr, [$($parameter:literal = $default:expr),*],
-        |$x:ident, $p:pat_param| $of:expr;)+) => {
+        |$x:ident, $p:pat_param| $of:expr $(, $floats:expr)?;)+) => {
         $(#[doc = concat!("The line of ", stringify!($name), ".")]
         pub static $entry: $crate::ops::OpEntry = $crate::ops::unary::Unary::<$name>::entry(
             stringify!($name), $code, &$versions, $types, &$attributes);
@@ -199,6 +209,7 @@ macro_rules! functions {
         impl $crate::ops::unary::Function for $name {
             const ENTRY: &'static $crate::ops::OpEntry = &$entry;
             const PARAMETERS: &'static [(&'static str, f32)] = &[$(($parameter, $default)),*];
+            $(const FLOATS: Option<$crate::ops::unary::Floats> = Some($floats);)?
             #[inline(always)]
             fn of<R: $crate::element::Real>($x: R, $p: [R; 2]) -> R {
                 $of

@@ -2,19 +2,27 @@
 #![allow(clippy::needless_range_loop, reason = "a tile is walked by place, block and depth")]
 
 use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, sixes, tiles};
+use crate::cast;
 use crate::isa::{self, Routine, Simd};
 use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
-use crate::shape::Shape;
+use crate::shape::{ELEMENTS_MAX, Shape};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
-pub(super) const ENTRY: Line = entry("BlockedConv", 1001, 3, |from| {
-    let window = Window::decode(from)?;
-    Ok(Box::new(BlockedConv { window, activation: Activation::decode(from)? }))
-});
+pub(super) const ENTRY: Line = Line {
+    operands: (3, 4),
+    ..entry("BlockedConv", 1001, 3, |from| {
+        let window = Window::decode(from)?;
+        Ok(Box::new(BlockedConv { window, activation: Activation::decode(from)? }))
+    })
+};
+
+/// Results of a row that are made before the activation is applied to them.
+const CHUNK: usize = 96;
 
 /// A convolution. Operands: x `[N, C / 16, H, W, 16]` or `[N, C, H, W]`, weights as
-/// [`pack_weights`] has them, bias `[M / 16, 16]`.
+/// [`pack_weights`] has them, bias `[M / 16, 16]`, and, if there is one, what is added to the
+/// result before the activation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockedConv {
     /// Where the kernel stands.
@@ -48,6 +56,22 @@ struct Sizes {
     input: [usize; 2],
     kernel: [usize; 2],
     output: [usize; 2],
+}
+
+impl Sizes {
+    /// Floats of a row of the input that a row of results meets.
+    fn line(&self, window: &Window) -> Option<usize> {
+        let steps = (self.output[1] - 1).checked_mul(window.strides[1])?;
+        let reach = (self.kernel[1] - 1).checked_mul(window.dilations[1])?;
+        steps.checked_add(reach)?.checked_add(1)
+    }
+
+    /// Bytes of the rows that a row of results meets.
+    fn window_bytes(&self, window: &Window) -> Option<usize> {
+        let lines = self.in_maps.checked_mul(self.kernel[0])?;
+        let floats = lines.checked_mul(self.line(window)?)?;
+        Some(floats.checked_mul(size_of::<f32>())?).filter(|bytes| *bytes <= ELEMENTS_MAX)
+    }
 }
 
 impl BlockedConv {
@@ -92,27 +116,44 @@ impl Op for BlockedConv {
             return Err(OpError::shape(format!("the bias is {found}; expected [{expected}, 16]")));
         }
         let [height, width] = own.output;
-        let dims = [own.batch, own.out_blocks, height, width, BLOCK];
-        Ok(TensorInfo::new(inputs[0].dtype, Shape::new(&dims)?))
+        let shape = Shape::new(&[own.batch, own.out_blocks, height, width, BLOCK])?;
+        if let Some(added) = inputs.get(3).filter(|added| added.shape != shape) {
+            return Err(OpError::shape(format!("{} is added to {shape}", added.shape)));
+        }
+        if inputs[0].shape.rank() == 4 && own.window_bytes(&self.window).is_none() {
+            let (x, w) = (inputs[0].shape, inputs[1].shape);
+            return Err(OpError::shape(format!("{x} is too large for {w} with {:?}", self.window)));
+        }
+        Ok(TensorInfo::new(inputs[0].dtype, shape))
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         let mut sizes = self.sizes(inputs.info(0), inputs.info(1)).map_err(|_| Fault::Memory)?;
         let window = self.window;
-        if window.is_pointwise(sizes.kernel) {
+        let in_blocks = inputs.info(0).shape.rank() == 5;
+        if in_blocks && window.is_pointwise(sizes.kernel) {
             // Rows do not matter then.
             let pixels = sizes.output[0] * sizes.output[1];
             (sizes.input, sizes.output) = ([1, pixels], [1, pixels]);
         }
-        let in_blocks = inputs.info(0).shape.rank() == 5;
         let (x, weights) = (inputs.elements::<f32>(0)?, inputs.elements::<f32>(1)?);
         let (bias, activation) = (inputs.elements::<f32>(2)?, self.activation);
         let (weights, _) = weights.as_chunks();
         let (bias, _) = bias.as_chunks();
-        let (out, _) = output.elements::<f32>()?.as_chunks_mut();
-        let all = Blocks { x, in_blocks, weights, bias, out, sizes, window, activation };
-        isa::run(all);
+        let added = inputs.optional::<f32>(3)?.map(|added| added.as_chunks().0);
+        let line = if in_blocks { 0 } else { sizes.line(&window).ok_or(Fault::Memory)? };
+        let (out, scratch) = output.elements_and_scratch::<f32>()?;
+        let lines = cast::elements_mut(scratch).ok_or(Fault::Memory)?;
+        let (out, _) = out.as_chunks_mut();
+        let own = Blocks { x, weights, bias, added, lines, line, out, sizes, window, activation };
+        isa::run(own);
         Ok(())
+    }
+
+    fn scratch_bytes(&self, inputs: &[TensorInfo], _output: &TensorInfo) -> usize {
+        let own = self.sizes(&inputs[0], &inputs[1]).ok();
+        let own = own.filter(|_| inputs[0].shape.rank() == 4);
+        own.and_then(|own| own.window_bytes(&self.window)).unwrap_or(0)
     }
 
     fn flops(&self, inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
@@ -124,9 +165,13 @@ impl Op for BlockedConv {
 /// All of one convolution.
 struct Blocks<'a> {
     x: &'a [f32],
-    in_blocks: bool,
     weights: &'a [[f32; BLOCK]],
     bias: &'a [[f32; BLOCK]],
+    added: Option<&'a [[f32; BLOCK]]>,
+    /// Of an input that is not in blocks: the rows that a row of results meets, with the padding.
+    lines: &'a mut [f32],
+    /// Floats of such a row; 0 for an input in blocks.
+    line: usize,
     out: &'a mut [[f32; BLOCK]],
     sizes: Sizes,
     window: Window,
@@ -142,71 +187,187 @@ struct Place {
     column: usize,
 }
 
+impl Place {
+    #[inline(always)]
+    fn after(self, count: usize) -> Self {
+        Self { column: self.column + count, ..self }
+    }
+}
+
+/// Adds some maps of `P` pixels times their weights.
+#[inline(always)]
+fn multiply<S: Simd, const P: usize, const B: usize>(
+    simd: S,
+    pixels: &[&[f32; BLOCK]; P],
+    weights: &[&[[f32; BLOCK]]; B],
+    sums: &mut [[S::V; B]; P],
+) {
+    for k in 0..weights[0].len().min(BLOCK) {
+        let mut vectors = [simd.splat(0.0); B];
+        for b in 0..B {
+            vectors[b] = simd.load(&weights[b][k]);
+        }
+        for p in 0..P {
+            let x = simd.splat(pixels[p][k]);
+            for b in 0..B {
+                sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
+            }
+        }
+    }
+}
+
+/// Adds all maps of `P` pixels that lie `T` from each other: they have one address. The maps'
+/// blocks lie `plane` from each other.
+#[inline(always)]
+fn near<S: Simd, const P: usize, const B: usize, const T: usize>(
+    simd: S,
+    from: &[[f32; BLOCK]],
+    plane: usize,
+    weights: &[&[[f32; BLOCK]]; B],
+    sums: &mut [[S::V; B]; P],
+) {
+    let maps = weights[0].len();
+    for (block, first) in (0..maps).step_by(BLOCK).enumerate() {
+        let pixels = &from[block * plane..][..(P - 1) * T + 1];
+        let mut own = [&ZERO; P];
+        for p in 0..P {
+            own[p] = &pixels[p * T];
+        }
+        let count = (maps - first).min(BLOCK);
+        multiply::<S, P, B>(simd, &own, &weights.map(|own| &own[first..][..count]), sums);
+    }
+}
+
+/// The same for any columns of a row of `width`; outside of it are zeros.
+#[inline(always)]
+fn far<S: Simd, const P: usize, const B: usize>(
+    simd: S,
+    from: &[[f32; BLOCK]],
+    plane: usize,
+    width: usize,
+    columns: &[usize; P],
+    weights: &[&[[f32; BLOCK]]; B],
+    sums: &mut [[S::V; B]; P],
+) {
+    let maps = weights[0].len();
+    for (block, first) in (0..maps).step_by(BLOCK).enumerate() {
+        let row = &from[block * plane..][..width];
+        let mut own = [&ZERO; P];
+        for p in 0..P {
+            own[p] = row.get(columns[p]).unwrap_or(&ZERO);
+        }
+        let count = (maps - first).min(BLOCK);
+        multiply::<S, P, B>(simd, &own, &weights.map(|own| &own[first..][..count]), sums);
+    }
+}
+
 impl Routine for Blocks<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let blocks = self.sizes.out_blocks;
-        let single = self.sizes.output == [1, 1];
         for image in 0..self.sizes.batch {
-            if S::REGISTERS >= 32 {
-                if single {
-                    tiles!(blocks, [8, 1], |block, B| self.single::<S, B>(simd, image, block));
-                } else {
-                    tiles!(blocks, [2, 1], |block, B| self.wide::<S, B>(simd, image, block));
+            if self.line > 0 {
+                for row in 0..self.sizes.output[0] {
+                    self.gather(image, row);
+                    self.blocks(simd, image, row..row + 1);
                 }
-            } else if S::REGISTERS >= 8 {
-                if single {
-                    tiles!(blocks, [4, 1], |block, B| self.single::<S, B>(simd, image, block));
-                } else {
-                    tiles!(blocks, [1], |block, B| self.narrow::<S, B>(simd, image, block));
-                }
+            } else if self.sizes.output != [1, 1] || S::REGISTERS < 8 {
+                self.blocks(simd, image, 0..self.sizes.output[0]);
             } else {
-                tiles!(blocks, [1], |block, B| self.least::<S, B>(simd, image, block));
+                tiles!(blocks, [4, 1], |block, B| {
+                    let place = Place { image, block, row: 0, column: 0 };
+                    self.tile::<S, 1, B>(simd, place);
+                    self.finish(simd, place, B, 1);
+                });
             }
         }
     }
 }
 
 impl Blocks<'_> {
-    #[inline(always)]
-    fn single<S: Simd, const B: usize>(&mut self, simd: S, image: usize, block: usize) {
-        self.tile::<S, 1, B>(simd, Place { image, block, row: 0, column: 0 });
+    /// The rows of the input that a row of results meets.
+    fn gather(&mut self, image: usize, row: usize) {
+        let [height, width] = self.sizes.input;
+        let ([taps, _], maps) = (self.sizes.kernel, self.sizes.in_maps);
+        let pad = self.window.pads_begin[1].min(self.line);
+        for (index, to) in self.lines.chunks_exact_mut(self.line).enumerate().take(taps * maps) {
+            let (tap, map) = (index / maps, index % maps);
+            let y = self.window.meets(0, row, tap);
+            if y >= height {
+                to.fill(0.0);
+                continue;
+            }
+            let from = &self.x[((image * maps + map) * height + y) * width..][..width];
+            let (before, rest) = to.split_at_mut(pad);
+            let (inside, after) = rest.split_at_mut(width.min(rest.len()));
+            before.fill(0.0);
+            inside.copy_from_slice(&from[..inside.len()]);
+            after.fill(0.0);
+        }
     }
 
+    /// Some rows of all blocks.
     #[inline(always)]
-    fn wide<S: Simd, const B: usize>(&mut self, simd: S, image: usize, block: usize) {
-        let [rows, columns] = self.sizes.output;
-        for row in 0..rows {
-            tiles!(columns, [12, 4, 1], |column, P| {
-                self.tile::<S, P, B>(simd, Place { image, block, row, column })
-            });
+    fn blocks<S: Simd>(&mut self, simd: S, image: usize, rows: std::ops::Range<usize>) {
+        let blocks = self.sizes.out_blocks;
+        if S::REGISTERS >= 32 {
+            tiles!(blocks, [2, 1], |block, B| self.rows::<S, B>(simd, image, block, rows.clone()));
+        } else {
+            tiles!(blocks, [1], |block, B| self.rows::<S, B>(simd, image, block, rows.clone()));
         }
     }
 
     #[inline(always)]
-    fn narrow<S: Simd, const B: usize>(&mut self, simd: S, image: usize, block: usize) {
-        let [rows, columns] = self.sizes.output;
-        for row in 0..rows {
-            sixes!(columns, |column, P| {
-                self.tile::<S, P, B>(simd, Place { image, block, row, column })
-            });
+    fn rows<S: Simd, const B: usize>(
+        &mut self,
+        simd: S,
+        image: usize,
+        block: usize,
+        rows: std::ops::Range<usize>,
+    ) {
+        let columns = self.sizes.output[1];
+        for row in rows {
+            for start in (0..columns).step_by(CHUNK) {
+                let count = (columns - start).min(CHUNK);
+                let first = Place { image, block, row, column: start };
+                if S::REGISTERS >= 32 {
+                    tiles!(count, [6, 2, 1], |at, P| self.tile::<S, P, B>(simd, first.after(at)));
+                } else if S::REGISTERS >= 8 {
+                    sixes!(count, |at, P| self.tile::<S, P, B>(simd, first.after(at)));
+                } else {
+                    tiles!(count, [1], |at, P| self.tile::<S, P, B>(simd, first.after(at)));
+                }
+                self.finish(simd, first, B, count);
+            }
         }
     }
 
+    /// Where the results of a place lie.
     #[inline(always)]
-    fn least<S: Simd, const B: usize>(&mut self, simd: S, image: usize, block: usize) {
+    fn at(&self, place: Place) -> usize {
         let [rows, columns] = self.sizes.output;
-        for row in 0..rows {
-            tiles!(columns, [2, 1], |column, P| {
-                self.tile::<S, P, B>(simd, Place { image, block, row, column })
-            });
+        let map = place.image * self.sizes.out_blocks + place.block;
+        (map * rows + place.row) * columns + place.column
+    }
+
+    /// Adds what is to be added to some results of some blocks, and applies the activation.
+    #[inline(always)]
+    fn finish<S: Simd>(&mut self, simd: S, place: Place, blocks: usize, count: usize) {
+        for block in place.block..place.block + blocks {
+            let at = self.at(Place { block, ..place });
+            let out = &mut self.out[at..][..count];
+            if let Some(added) = self.added {
+                for (to, added) in out.iter_mut().zip(&added[at..][..count]) {
+                    simd.store(simd.add(simd.load(to), simd.load(added)), to);
+                }
+            }
+            self.activation.apply_vectors(simd, out);
         }
     }
 
-    /// `P` results of `B` blocks.
+    /// `P` results of `B` blocks, without the activation.
     #[inline(always)]
     fn tile<S: Simd, const P: usize, const B: usize>(&mut self, simd: S, place: Place) {
-        let [height, _] = self.sizes.input;
         let [taps_y, taps_x] = self.sizes.kernel;
         let depth = taps_y * taps_x * self.sizes.in_maps;
         let mut sums = [[simd.splat(0.0); B]; P];
@@ -218,109 +379,84 @@ impl Blocks<'_> {
                 sums[p][b] = bias;
             }
         }
-        for tap_y in 0..taps_y {
-            let y = self.window.meets(0, place.row, tap_y);
-            if y >= height {
-                continue;
-            }
-            let line = tap_y * taps_x * self.sizes.in_maps;
-            let line = weights.map(|own| &own[line..][..taps_x * self.sizes.in_maps]);
-            match (self.in_blocks, self.window.strides[1]) {
-                (true, _) => self.read_blocks(simd, place, y, &line, &mut sums),
-                (_, 1) => self.read_maps::<S, P, B, 1>(simd, place, y, &line, &mut sums),
-                (_, 2) => self.read_maps::<S, P, B, 2>(simd, place, y, &line, &mut sums),
-                _ => self.read_maps::<S, P, B, 0>(simd, place, y, &line, &mut sums),
-            }
+        match (self.line, self.window.strides[1]) {
+            (0, _) => self.read_blocks(simd, place, &weights, &mut sums),
+            (_, 2) if P == 6 => self.read_lines::<S, P, B, 2>(simd, place, &weights, &mut sums),
+            _ => self.read_lines::<S, P, B, 0>(simd, place, &weights, &mut sums),
         }
-        let [rows, columns] = self.sizes.output;
         for b in 0..B {
-            let map = place.image * self.sizes.out_blocks + place.block + b;
-            let at = (map * rows + place.row) * columns + place.column;
+            let at = self.at(Place { block: place.block + b, ..place });
             for (p, out) in self.out[at..][..P].iter_mut().enumerate() {
-                simd.store(self.activation.of_vector(simd, sums[p][b]), out);
+                simd.store(sums[p][b], out);
             }
         }
     }
 
-    /// A row of the kernel, all maps of an input in blocks.
+    /// The whole kernel, all maps of an input in blocks.
     #[inline(always)]
     fn read_blocks<S: Simd, const P: usize, const B: usize>(
         &self,
         simd: S,
         place: Place,
-        y: usize,
-        line: &[&[[f32; BLOCK]]; B],
+        weights: &[&[[f32; BLOCK]]; B],
         sums: &mut [[S::V; B]; P],
     ) {
-        let [height, width] = self.sizes.input;
+        let ([height, width], [taps_y, taps_x]) = (self.sizes.input, self.sizes.kernel);
         let (pixels, _) = self.x.as_chunks::<BLOCK>();
-        let in_blocks = blocks(self.sizes.in_maps);
-        for tap_x in 0..self.sizes.kernel[1] {
-            for block in 0..in_blocks {
-                let row = ((place.image * in_blocks + block) * height + y) * width;
-                let row = &pixels[row..][..width];
-                let mut own = [&ZERO; P];
-                for p in 0..P {
-                    let x = self.window.meets(1, place.column + p, tap_x);
-                    own[p] = row.get(x).unwrap_or(&ZERO);
+        let (maps, plane) = (self.sizes.in_maps, height * width);
+        let image = &pixels[place.image * blocks(maps) * plane..][..blocks(maps) * plane];
+        for tap in 0..taps_y * taps_x {
+            let y = self.window.meets(0, place.row, tap / taps_x);
+            if y >= height {
+                continue;
+            }
+            let mut columns = [0; P];
+            for p in 0..P {
+                columns[p] = self.window.meets(1, place.column + p, tap % taps_x);
+            }
+            let weights = weights.map(|own| &own[tap * maps..][..maps]);
+            let inside = columns[0] < width && columns[P - 1] < width;
+            let from = &image[y * width..];
+            match (inside, self.window.strides[1]) {
+                (true, 1) if P > 1 => {
+                    near::<S, P, B, 1>(simd, &from[columns[0]..], plane, &weights, sums)
                 }
-                let first = block * BLOCK;
-                let count = (self.sizes.in_maps - first).min(BLOCK);
-                let first = tap_x * self.sizes.in_maps + first;
-                let tap = line.map(|own| &own[first..][..count]);
-                for k in 0..count {
-                    let mut vectors = [simd.splat(0.0); B];
-                    for b in 0..B {
-                        vectors[b] = simd.load(&tap[b][k]);
-                    }
-                    for p in 0..P {
-                        let x = simd.splat(own[p][k]);
-                        for b in 0..B {
-                            sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
-                        }
-                    }
+                (true, 2) if P == 6 && B == 1 => {
+                    near::<S, P, B, 2>(simd, &from[columns[0]..], plane, &weights, sums)
                 }
+                _ => far(simd, from, plane, width, &columns, &weights, sums),
             }
         }
     }
 
-    /// A row of the kernel, all maps of an input that is not in blocks. `T` is the stride along a
-    /// row, or 0.
+    /// The whole kernel, all maps of an input whose rows were gathered. `T` is the stride
+    /// along a row, or 0.
     #[inline(always)]
-    fn read_maps<S: Simd, const P: usize, const B: usize, const T: usize>(
+    fn read_lines<S: Simd, const P: usize, const B: usize, const T: usize>(
         &self,
         simd: S,
         place: Place,
-        y: usize,
-        line: &[&[[f32; BLOCK]]; B],
+        weights: &[&[[f32; BLOCK]]; B],
         sums: &mut [[S::V; B]; P],
     ) {
-        let [height, width] = self.sizes.input;
-        let maps = self.sizes.in_maps;
-        for map in 0..maps {
-            let row = ((place.image * maps + map) * height + y) * width;
-            let row = &self.x[row..][..width];
-            for tap_x in 0..self.sizes.kernel[1] {
+        let ([taps_y, taps_x], maps) = (self.sizes.kernel, self.sizes.in_maps);
+        let [_, stride] = self.window.strides;
+        let stride = if T > 0 { T } else { stride };
+        let dilation = self.window.dilations[1];
+        for index in 0..taps_y * maps {
+            let (tap_y, map) = (index / maps, index % maps);
+            let line = &self.lines[index * self.line + place.column * stride..];
+            let first = tap_y * taps_x * maps + map;
+            for tap_x in 0..taps_x {
+                let line = &line[tap_x * dilation..][..(P - 1) * stride + 1];
                 let mut vectors = [simd.splat(0.0); B];
                 for b in 0..B {
-                    vectors[b] = simd.load(&line[b][tap_x * maps + map]);
+                    vectors[b] = simd.load(&weights[b][first + tap_x * maps]);
                 }
-                let first = self.window.meets(1, place.column, tap_x);
-                let inside = row.get(first..).and_then(|from| from.get(..(P - 1) * T + 1));
-                if let (1.., Some(inside)) = (T, inside) {
-                    for p in 0..P {
-                        let x = simd.splat(inside[p * T]);
-                        for b in 0..B {
-                            sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
-                        }
-                    }
-                } else {
-                    for p in 0..P {
-                        let x = row.get(self.window.meets(1, place.column + p, tap_x));
-                        let x = simd.splat(x.copied().unwrap_or(0.0));
-                        for b in 0..B {
-                            sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
-                        }
+                for p in 0..P {
+                    let x = simd.splat(line[p * stride]);
+                    for b in 0..B {
+                        sums[p][b] = simd.mul_add(x, vectors[b], sums[p][b]);
                     }
                 }
             }

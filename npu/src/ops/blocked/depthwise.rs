@@ -113,6 +113,7 @@ impl Routine for Plane<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         match self.window.strides[1] {
+            _ if S::REGISTERS < 8 => self.rows::<S, 0>(simd),
             1 => self.rows::<S, 1>(simd),
             2 => self.rows::<S, 2>(simd),
             _ => self.rows::<S, 0>(simd),
@@ -131,7 +132,7 @@ impl Plane<'_> {
             } else if S::REGISTERS >= 8 {
                 sixes!(columns, |column, P| self.tile::<S, P, T>(simd, row, column));
             } else {
-                tiles!(columns, [2, 1], |column, P| self.tile::<S, P, T>(simd, row, column));
+                tiles!(columns, [1], |column, P| self.tile::<S, P, T>(simd, row, column));
             }
         }
     }

@@ -6,12 +6,16 @@
 //! element, and Add and Mul with numpy's rule, are the same on both.
 
 mod conv;
+mod dense;
 mod depthwise;
+mod halves;
 mod pool;
 mod reorder;
+mod resize;
 #[cfg(test)]
 mod tests;
 mod window;
+mod window_pool;
 
 use crate::DataType;
 use crate::isa::LANES;
@@ -21,14 +25,28 @@ use crate::shape::Shape;
 use crate::tensor::TensorInfo;
 
 pub use conv::{BlockedConv, pack_weights};
+pub use dense::{Dense, pack_columns};
 pub use depthwise::{BlockedDepthwise, pack_depthwise};
+pub use halves::{BlockedConcat, BlockedSpread, HALF, OPERANDS};
 pub use pool::BlockedMean;
 pub use reorder::{FromBlocked, ToBlocked};
+pub use resize::BlockedRepeat;
 pub use window::Window;
+pub use window_pool::BlockedPool;
 
 /// The ops, by number.
-pub(super) static LINES: &[Line] =
-    &[conv::ENTRY, depthwise::ENTRY, reorder::TO, reorder::FROM, pool::ENTRY];
+pub(super) static LINES: &[Line] = &[
+    conv::ENTRY,
+    depthwise::ENTRY,
+    reorder::TO,
+    reorder::FROM,
+    pool::ENTRY,
+    dense::ENTRY,
+    halves::CONCAT,
+    halves::SPREAD,
+    resize::ENTRY,
+    window_pool::ENTRY,
+];
 
 /// Maps of a block.
 pub const BLOCK: usize = LANES;
@@ -100,21 +118,16 @@ macro_rules! tiles {
     }};
 }
 
-/// As `tiles`, six at a time, for eight registers. A tile of fewer than four leaves the machine
-/// waiting for its own sums, so that one six and a small rest are dealt out anew.
+/// As `tiles`, six at a time, for eight registers. A tile of fewer than four takes as long as one
+/// of four, since it waits for its own sums, so one six and a small rest are dealt out anew.
 macro_rules! sixes {
     ($count:expr, |$at:ident, $P:ident| $body:expr) => {{
         let count = $count;
         let mut $at = 0;
-        while matches!(count - $at, 6 | 10..) {
+        while matches!(count - $at, 6 | 9 | 10 | 12..) {
             const $P: usize = 6;
             $body;
             $at += 6;
-        }
-        if matches!(count - $at, 5 | 9) {
-            const $P: usize = 5;
-            $body;
-            $at += 5;
         }
         while count - $at >= 4 {
             const $P: usize = 4;
@@ -126,14 +139,10 @@ macro_rules! sixes {
             $body;
             $at += 3;
         }
-        if count - $at == 2 {
-            const $P: usize = 2;
-            $body;
-            $at += 2;
-        }
-        if count - $at == 1 {
+        while count > $at {
             const $P: usize = 1;
             $body;
+            $at += 1;
         }
     }};
 }

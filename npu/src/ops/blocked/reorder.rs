@@ -11,6 +11,9 @@ pub(super) const TO: Line = entry("ToBlocked", 1003, 1, |_| Ok(Box::new(ToBlocke
 pub(super) const FROM: Line =
     entry("FromBlocked", 1004, 1, |from| Ok(Box::new(FromBlocked { maps: from.size()? })));
 
+/// Pixels that are reordered at a time: they stay in the first-level cache.
+const CHUNK: usize = 64;
+
 /// `[N, C, H, W]` in blocks. Maps behind the last one are zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct ToBlocked;
@@ -42,9 +45,14 @@ impl Op for ToBlocked {
             let (image, first) = (index / blocks(maps), index % blocks(maps) * BLOCK);
             let count = (maps - first).min(BLOCK);
             let x = &x[(image * maps + first) * plane..][..count * plane];
-            for (pixel, out) in out.iter_mut().enumerate() {
-                for (lane, to) in out.iter_mut().enumerate() {
-                    *to = if lane < count { x[lane * plane + pixel] } else { 0.0 };
+            for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
+                for lane in 0..BLOCK {
+                    if lane >= count {
+                        out.iter_mut().for_each(|pixel| pixel[lane] = 0.0);
+                        continue;
+                    }
+                    let x = &x[lane * plane + chunk * CHUNK..];
+                    out.iter_mut().zip(x).for_each(|(pixel, x)| pixel[lane] = *x);
                 }
             }
         }
@@ -79,11 +87,15 @@ impl Op for FromBlocked {
         let plane = height * width;
         let (x, _) = inputs.elements::<f32>(0)?.as_chunks::<BLOCK>();
         let out = output.elements::<f32>()?;
-        for (index, out) in out.chunks_exact_mut(plane).enumerate() {
-            let (image, map) = (index / self.maps, index % self.maps);
-            let x = &x[(image * own + map / BLOCK) * plane..][..plane];
-            for (to, pixel) in out.iter_mut().zip(x) {
-                *to = pixel[map % BLOCK];
+        for (image, out) in out.chunks_exact_mut(plane * self.maps).enumerate() {
+            for (block, out) in out.chunks_mut(plane * BLOCK).enumerate() {
+                let x = &x[(image * own + block) * plane..][..plane];
+                for (chunk, x) in x.chunks(CHUNK).enumerate() {
+                    for (lane, out) in out.chunks_exact_mut(plane).enumerate() {
+                        let out = out[chunk * CHUNK..].iter_mut();
+                        out.zip(x).for_each(|(to, pixel)| *to = pixel[lane]);
+                    }
+                }
             }
         }
         Ok(())

@@ -6,8 +6,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::aligned::AlignedBytes;
 use crate::isa::{self, Isa};
+use crate::ops::concat::Concat;
 use crate::ops::conv::Conv;
 use crate::ops::global_average_pool::GlobalAveragePool;
+use crate::ops::space::Space;
 use crate::ops::testing::{Value, assert_close, float, noise};
 use crate::ops::{Activation, infer};
 use crate::params::ParamWriter;
@@ -91,6 +93,21 @@ impl Sample {
         (steps as f32 * f32::EPSILON).max(1e-5)
     }
 
+    /// What is added comes before the activation.
+    fn check_sum(&self, op: &BlockedConv, inputs: &[&Value; 3]) {
+        let alone = run(&BlockedConv { activation: Activation::None, ..*op }, inputs);
+        let maps = self.w[0];
+        let dims = plain(&alone, maps).info.shape;
+        let added = noise(dims.elements(), 6);
+        let added = float(dims.dims(), &added);
+        let added = in_blocks(&added);
+        let sums = alone.elements::<f32>().iter().zip(added.elements::<f32>());
+        let expected: Vec<f32> = sums.map(|(a, b)| self.activation.of(a + b)).collect();
+        let expected = plain(&float(alone.info.shape.dims(), &expected), maps);
+        let found = run(op, &[inputs[0], inputs[1], inputs[2], &added]);
+        assert_close(&plain(&found, maps), &expected, 1e-5);
+    }
+
     /// Whether the kernel fits; compared on every ISA if so.
     fn check(&self) -> bool {
         let x = float(&self.x, &noise(self.x.iter().product(), 1));
@@ -119,6 +136,7 @@ impl Sample {
                     let found = run(&op, &[x, &w, &bias]);
                     assert_close(&plain(&found, self.w[0]), &expected, self.tolerance());
                 }
+                self.check_sum(&op, &[&in_blocks(&x), &w, &bias]);
             });
         }
         true
@@ -148,6 +166,85 @@ fn every_width_of_a_row() {
             assert!(Sample::new([1, 3, 4, width], [20, 3, 3, 3], window).check());
             assert!(Sample::new([1, 20, 4, width], [20, 1, 3, 3], window).check());
         }
+    }
+}
+
+#[test]
+fn dense_layers_of_every_size() {
+    let depths = [1, 2, 17, 40];
+    for (rows, columns) in (1..20).flat_map(|rows| [1, 15, 16, 17, 90].map(|own| (rows, own))) {
+        let depth = depths[rows % 4];
+        let (x, matrix) = (noise(rows * depth, 1), noise(depth * columns, 2));
+        let bias = noise(columns, 3);
+        let (dims, packed) = pack_columns([depth, columns], &matrix);
+        let expected = (0..rows * columns).map(|at| {
+            let (row, column) = (at / columns, at % columns);
+            let product = |k| x[row * depth + k] * matrix[k * columns + column];
+            ((0..depth).map(product).sum::<f32>() + bias[column]).max(0.0)
+        });
+        let expected = float(&[1, rows, columns], &expected.collect::<Vec<f32>>());
+        let (x, w) = (float(&[1, rows, depth], &x), float(&dims, &packed));
+        let bias = float(&[blocks(columns), BLOCK], &pack_maps(&bias));
+        let dense = Dense { columns, activation: Activation::Relu };
+        for isa in Isa::ALL {
+            let found = isa::at_most(isa, || run(&dense, &[&x, &w, &bias]));
+            assert_close(&found, &expected, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn maps_behind_one_another() {
+    let parts = [8, 24, 16, 40].map(|maps| float(&[2, maps, 2, 3], &noise(12 * maps, maps as u64)));
+    let expected = run(&Concat { axis: 1 }, &parts.each_ref());
+    let parts = parts.map(|part| in_blocks(&part));
+    let found = run(&BlockedConcat { maps: vec![8, 24, 16, 40] }, &parts.each_ref());
+    assert_eq!(plain(&found, 88), expected);
+}
+
+#[test]
+fn pools_of_windows() {
+    let pad = Window { pads_begin: [1; 2], pads_end: [1; 2], strides: [2, 1], ..PLACED };
+    let x = noise(2 * 17 * 20, 8);
+    let value = float(&[2, 17, 4, 5], &x);
+    for (window, greatest) in [(pad, true), (PLACED, true), (PLACED, false)] {
+        let pool = BlockedPool { window, kernel: [3, 2], greatest };
+        let [rows, columns] = window.places([4, 5], [3, 2]).unwrap();
+        let expected = (0..34 * rows * columns).map(|at| {
+            let (map, row, column) = (at / columns / rows, at / columns % rows, at % columns);
+            let taps = (0..6).filter_map(|tap| {
+                let (y, x_at) = (window.meets(0, row, tap / 2), window.meets(1, column, tap % 2));
+                (y < 4 && x_at < 5).then(|| x[(map * 4 + y) * 5 + x_at])
+            });
+            if greatest { taps.fold(f32::MIN, f32::max) } else { taps.sum::<f32>() / 6.0 }
+        });
+        let expected = float(&[2, 17, rows, columns], &expected.collect::<Vec<f32>>());
+        for isa in Isa::ALL {
+            let found = isa::at_most(isa, || run(&pool, &[&in_blocks(&value)]));
+            assert_close(&plain(&found, 17), &expected, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn pixels_are_repeated() {
+    let x = float(&[2, 17, 2, 3], &noise(204, 8));
+    let found = plain(&run(&BlockedRepeat { times: [2, 3] }, &[&in_blocks(&x)]), 17);
+    assert_eq!(found.info.shape.dims(), [2, 17, 4, 9]);
+    for (at, own) in found.elements::<f32>().iter().enumerate() {
+        let (plane, row, column) = (at / 36, at / 9 % 4, at % 9);
+        assert_eq!(*own, x.elements::<f32>()[plane * 6 + row / 2 * 3 + column / 3]);
+    }
+}
+
+#[test]
+fn depth_goes_to_space() {
+    for (size, maps) in [(1, 16), (2, 8), (2, 24), (3, 16)] {
+        let depth = size * size * maps;
+        let x = float(&[2, depth, 3, 2], &noise(12 * depth, 7));
+        let expected = run(&Space::spread(size), &[&x]);
+        let found = run(&BlockedSpread { size, maps }, &[&in_blocks(&x)]);
+        assert_eq!(plain(&found, maps), expected);
     }
 }
 
@@ -200,6 +297,23 @@ fn what_is_refused() {
     assert!(refused(&FromBlocked { maps: 16 }, &[x]).contains("16 maps in 2 blocks"));
     assert!(refused(&ToBlocked, &[&[1, 0, 2, 2]]).contains("no maps"));
     assert!(refused(&BlockedMean, &[&[1, 1, 2, 16]]).contains("no maps in blocks"));
+    let added: &[&[usize]] = &[x, w, bias, &[1, 3, 5, 4, 16]];
+    assert!(refused(&conv, added).contains("[1, 3, 5, 4, 16] is added to [1, 3, 5, 5, 16]"));
+    let dense = Dense { columns: 20, activation: Activation::None };
+    assert!(refused(&dense, &[&[4, 3], &[2, 4, 16], &[2, 16]]).contains("expected […, K]"));
+    assert!(refused(&dense, &[&[4, 3], &[2, 3, 16], &[1, 16]]).contains("expected […, K]"));
+    let concat = BlockedConcat { maps: vec![8, 20] };
+    assert!(refused(&concat, &[&[1, 1, 2, 2, 16], &[1, 2, 2, 2, 16]]).contains("maps [8, 20]"));
+    let pool = BlockedPool { window: PLACED, kernel: [6, 1], greatest: true };
+    assert!(refused(&pool, &[x]).contains("does not fit"));
+    let outside = Window { pads_begin: [0, 2], ..PLACED };
+    let pool = BlockedPool { window: outside, kernel: [2; 2], greatest: true };
+    assert!(refused(&pool, &[x]).contains("would stand outside"));
+    let mean = BlockedPool { window: outside, kernel: [3; 2], greatest: false };
+    assert!(refused(&mean, &[x]).contains("would stand outside"));
+    assert!(refused(&BlockedRepeat { times: [0, 1] }, &[x]).contains("no times"));
+    let spread = BlockedSpread { size: 2, maps: 12 };
+    assert!(refused(&spread, &[&[1, 3, 2, 2, 16]]).contains("can't be spread over 2 to 12 maps"));
     let still = Window { strides: [1, 0], ..PLACED };
     let mut writer = ParamWriter::default();
     BlockedConv { window: still, ..conv }.encode(&mut writer);
@@ -235,30 +349,45 @@ proptest! {
     /// A program brings parameters and shapes from a file.
     #[test]
     fn no_op_leaves_its_memory(
-        op in 0usize..5,
-        numbers in prop::collection::vec(prop_oneof![9 => 0u64..4, 1 => any::<u64>()], 8),
+        op in 0usize..LINES.len(),
+        numbers in prop::collection::vec(prop_oneof![9 => 0u64..4, 1 => any::<u64>()], 10),
         x in [0usize..3, 0..4, 0..9, 0..9],
         w in [0usize..4, 0..4, 0..4, 0..40],
     ) {
         let entry = &LINES[op];
-        let words = [8, 8, 0, 1, 0][op];
+        let words = [8, 8, 0, 1, 0, 1, 3, 2, 2, 10][op];
+        let mut numbers = numbers;
+        if matches!(entry.code, 1007 | 1008) {
+            // Two operands, or a size, and halves of blocks.
+            numbers[1..].iter_mut().for_each(|own| *own = own.wrapping_mul(8));
+        }
         let mut bytes: Vec<u8> = numbers[..words].iter().flat_map(|n| n.to_le_bytes()).collect();
-        bytes.resize(bytes.len() + if words == 8 { 12 } else { 0 }, 0);
+        let more = match entry.code {
+            1001 | 1002 | 1006 => 12,
+            1010 => 4,
+            _ => 0,
+        };
+        bytes.resize(bytes.len() + more, 0);
         let Ok(op) = entry.decode_params(&bytes) else { return Ok(()) };
         let [n, c, height, width] = x;
         let [m, kh, kw, k] = w;
-        let shapes: [&[usize]; 5] = [
+        let shapes: [&[usize]; 7] = [
             &[n, c, height, width, BLOCK],
             &[n, k, height, width],
             &[m, kh, kw, k, BLOCK],
             &[c, kh, kw, BLOCK],
             &[m, BLOCK],
+            &[n, c, k],
+            &[m, k, BLOCK],
         ];
         let pick = match entry.code {
+            1001 if kh % 2 == 0 && kw % 2 == 0 => vec![0, 2, 4, 0],
             1001 if kh % 2 == 0 => vec![0, 2, 4],
             1001 => vec![1, 2, 4],
             1002 => vec![0, 3, 4],
             1003 => vec![1],
+            1006 => vec![5, 6, 4],
+            1007 => vec![0, 0],
             _ => vec![0],
         };
         let of = |dims: &[usize]| float(dims, &vec![0.0; dims.iter().product()]);
