@@ -247,7 +247,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "examples",
         about: "the examples, a workspace of their own: no warning, libraries unwind, tests",
-        budget_s: 170,
+        budget_s: 210,
         steps: &[
             cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
                 .folder("examples")
@@ -260,7 +260,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage {
         name: "loom",
         about: "models of core's algorithms and of every kill point, preemption bound 2",
-        budget_s: 150,
+        budget_s: 110,
         steps: &[
             test(&["-p", "executor-core", "--release", "--test", "loom", "--no-run"])
                 .variant("loom", LOOM)
