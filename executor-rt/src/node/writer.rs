@@ -29,7 +29,7 @@ use executor_core::queue::{Producer, Rejected};
 /// One consumer group of an output port.
 #[derive(Debug)]
 pub struct Destination {
-    /// Instances, chosen by [`instance`].
+    /// Instances, chosen by `instance`.
     pub lanes: Box<[Producer<'static>]>,
     /// Messages that found no room, oldest first.
     pub cache: VecDeque<Mbuf>,
