@@ -3,7 +3,6 @@
 use dflow::session::FeedReason;
 use dflow::{Feed, FetchError, FlowNode, Restart, RestartPolicy};
 use executor_core::error::Code;
-use sys::pidfd::PidFd;
 use sys::signal::Signal;
 use tests::flows;
 
@@ -82,8 +81,7 @@ fn a_sigterm_from_outside_costs_no_more_than_a_kill() {
         flow.feed(id);
         flow.wait_until(|session| session.nodes()[0].processed == id);
         let before = flow.restarts();
-        let pid = flow.session.nodes()[0].pid;
-        PidFd::open(pid).unwrap().signal(Signal::TERM).unwrap();
+        flow.signal(Signal::TERM);
         assert_eq!(flow.next(), (id, Err(Code::EXECUTOR_DIED.0)));
         flow.wait_until(|session| session.nodes()[0].restarts == before + 1);
         assert!(flow.session.ended().is_none());

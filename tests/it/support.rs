@@ -136,8 +136,14 @@ impl Flow {
 
     /// Kills the first executor.
     pub(crate) fn kill(&self) {
-        let pid = self.session.nodes()[0].pid;
-        PidFd::open(pid).unwrap().signal(Signal::KILL).unwrap();
+        self.signal(Signal::KILL);
+    }
+
+    /// Sends `signal` to the first executor.
+    pub(crate) fn signal(&self, signal: Signal) {
+        // A child may have answered messages before its parent has written down who it is.
+        self.wait_until(|session| session.nodes()[0].pid != 0);
+        PidFd::open(self.session.nodes()[0].pid).unwrap().signal(signal).unwrap();
     }
 
     /// Waits for `condition`.

@@ -168,7 +168,7 @@ words! {
         exit_kind: AtomicU32,
         /// Exit code or signal number of the last process.
         exit_value: AtomicU32,
-        /// Process id as the host sees it.
+        /// Process id as the host sees it; 0 while none runs, or its parent has not yet noted it.
         pid: AtomicU32,
         /// Monotonic nanoseconds of the last start.
         started_ns: AtomicU64,

@@ -232,7 +232,8 @@ pub struct NodeCounts {
     pub label: String,
     /// Node.
     pub node: String,
-    /// Process id as the host sees it.
+    /// Process id as the host sees it; 0 while none runs, and for the moment between the start of a
+    /// process (which may already work) and the supervisor's note of it.
     pub pid: u32,
     /// Restarts.
     pub restarts: u32,
