@@ -1,7 +1,7 @@
 //! A device: its tables of objects, its cores, the host's thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,8 @@ pub(crate) struct Inner {
 struct Running {
     inner: Arc<Inner>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Threads that run.
+    started: Arc<(Mutex<usize>, Condvar)>,
 }
 
 impl Drop for Running {
@@ -152,11 +154,12 @@ impl Device {
             functions: Table::new(FUNCTIONS_MAX),
             label_ids: Mutex::new(Ids::new(config.label_ids)),
         });
-        let running = Running { inner, threads: Mutex::default() };
+        let running = Running { inner, threads: Mutex::default(), started: Arc::default() };
         for core in 0..config.cores {
             running.start(format!("core {core}"), Inner::work)?;
         }
         running.start("host functions".to_owned(), |inner| inner.host.serve(inner))?;
+        running.wait_started();
         Ok(Self { running: Arc::new(running) })
     }
 
@@ -173,13 +176,26 @@ impl Device {
 
 impl Running {
     fn start(&self, name: String, run: fn(&Inner)) -> Result<()> {
-        let inner = self.inner.clone();
-        let thread = thread::Builder::new().name(name).spawn(move || run(&inner));
+        let (inner, started) = (self.inner.clone(), self.started.clone());
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            *lock(&started.0) += 1;
+            started.1.notify_all();
+            run(&inner);
+        });
         let thread = thread.map_err(|error| {
             Error::new(RESOURCE_ALLOC_FAIL, format!("a thread of the device: {error}"))
         })?;
         lock(&self.threads).push(thread);
         Ok(())
+    }
+}
+
+impl Running {
+    /// A thread that begins allocates; nothing does so behind the caller's back later.
+    fn wait_started(&self) {
+        let wanted = lock(&self.threads).len();
+        let begun = self.started.1.wait_while(lock(&self.started.0), |begun| *begun < wanted);
+        drop(begun.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
