@@ -345,12 +345,17 @@ impl<'g> Worker<'g> {
         self.memory.mbuf(&Mbuf::from_parts(at, block, 0))
     }
 
+    /// True when the block of this mbuf lies in this worker's partition.
+    #[must_use]
+    pub fn is_home(&self, mbuf: &Mbuf) -> bool {
+        self.memory.blocks.get(mbuf.block() as usize).is_some_and(|b| b.slot == self.slot)
+    }
+
     /// True when this mbuf is the only one over its block and the block lies in this worker's
     /// partition: then (and only then) the payload may be rewritten in place (M2).
     #[must_use]
     pub fn is_sole_owner(&self, mbuf: &Mbuf) -> bool {
-        let home =
-            self.memory.blocks.get(mbuf.block() as usize).is_some_and(|b| b.slot == self.slot);
+        let home = self.is_home(mbuf);
         let primary = self.memory.entries.get(mbuf.block() as usize);
         home && primary.is_some_and(|p| references(p.count.load(Ordering::Acquire)) == 1)
     }

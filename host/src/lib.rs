@@ -48,8 +48,9 @@ pub use check::CheckedFlow;
 pub use deploy::DeployOptions;
 pub use error::{CheckError, DeployError, Error, PlanError, ReadError, Refused};
 pub use graph::{
-    AttrValue, DType, FlowGraph, FlowNode, GraphInput, GraphOutput, Named, NodeInput, NodeOutput,
-    QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, TensorDesc, WritableInputs,
+    AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, Named, NodeInput,
+    NodeOutput, QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, TensorDesc,
+    WritableInputs,
 };
 pub use plan::{DeployPlan, Limits};
 pub use sys::clock::MonoTime;

@@ -4,8 +4,8 @@
 
 use dflow::plan::{DeployPlan, QueueKind};
 use dflow::{
-    AttrValue, DType, FlowGraph, FlowNode, GraphInput, GraphOutput, Limits, NodeInput, NodeOutput,
-    QueuePolicy, Restart, RestartPolicy, SessionSettings, WritableInputs, graph_file,
+    AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, Limits, NodeInput,
+    NodeOutput, QueuePolicy, Restart, RestartPolicy, SessionSettings, WritableInputs, graph_file,
 };
 use proptest::prelude::*;
 
@@ -101,6 +101,23 @@ fn copies_end_forwarding_and_cost_blocks_of_their_own() {
 }
 
 #[test]
+fn what_is_copied_before_it_is_forwarded_costs_nothing_upstream() {
+    let graph = |forwarding| {
+        let node = FlowNode::udf("l.so", "f").input("x", "in").output("y", bytes(10));
+        FlowGraph::new("own")
+            .input("in", GraphInput::new(DType::Uint8, [20_000]).depth(2))
+            .node("a", node.forwarding(forwarding))
+            .output("out", GraphOutput::new("a.y").depth(7))
+    };
+    // Depth 2 and 2 in hand at a, 2 being written; and 7 + 2 places behind a for what it sends on.
+    let blocks = |forwarding| plan(graph(forwarding)).partitions[0].pools[1].block_count;
+    assert_eq!((blocks(Forwarding::Share), blocks(Forwarding::Copy)), (6 + 9, 6));
+    // It has no blocks for copies alone: they go where its outputs go.
+    let a = |forwarding| plan(graph(forwarding)).partitions[1].pools.clone();
+    assert_eq!(a(Forwarding::Share), a(Forwarding::Copy));
+}
+
+#[test]
 fn a_partition_has_at_most_eight_pools_smallest_first() {
     let mut node = FlowNode::udf("l.so", "f").input("x", "in");
     let mut graph = FlowGraph::new("many").input("in", GraphInput::new(DType::Uint8, [1]));
@@ -180,6 +197,7 @@ fn full() -> FlowGraph {
         .input("x", NodeInput::new("a.y").policy(QueuePolicy::Overwrite))
         .output("y", bytes(1))
         .writable_inputs(WritableInputs::Copy)
+        .forwarding(Forwarding::Copy)
         .stateful();
     FlowGraph::new("full")
         .input("in", GraphInput::new(DType::Int32, [-1, 2]).max_bytes(80))

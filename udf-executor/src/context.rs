@@ -4,6 +4,7 @@
 //! back out of it alternate, so what changes sits in cells.
 
 use core::cell::RefCell;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use executor_core::abi::{
@@ -59,6 +60,8 @@ pub(crate) struct Context {
     pub(crate) attrs: AttrMap,
     /// The log.
     pub(crate) logger: &'static Logger,
+    /// Messages of other partitions are copied before they are sent on.
+    pub(crate) copy_forwarded: bool,
     /// Id for the function's log lines; `None` outside of a set.
     pub(crate) log_id: LogId,
     /// Everything else.
@@ -246,17 +249,17 @@ impl Context {
             if let Source::Handle(index) = source {
                 self.copy_out_shape(node, index)?;
             }
-            for destination in ports {
-                let mbuf = node.copy_ref(source, self.logger).map_err(refused)?;
-                let access = node.worker.of(&mbuf);
-                if access.msg_info().trans_id == 0 {
-                    let trans_id = node.trans_id;
-                    access.update_msg_info(|info| info.trans_id = trans_id);
-                }
-                let node::Node { writer, worker, .. } = &mut node.shared;
-                writer.push(worker, destination, mbuf);
+            let is_home = node.find(source).is_some_and(|mbuf| node.worker.is_home(mbuf));
+            if is_home || !self.copy_forwarded || ports.is_empty() {
+                return push(node, ports, |node| node.copy_ref(source, self.logger));
             }
-            Ok(())
+            let copy = self.copy_payload(node, source)?;
+            let copy_ref = |node: &mut Node| {
+                node.shared.obtain(0, self.logger, |shared| shared.worker.copy_ref(&copy))
+            };
+            let pushed = push(node, ports, copy_ref);
+            node.free(copy);
+            pushed
         })
     }
 
@@ -323,6 +326,25 @@ impl Context {
         let id = self.log_id.get();
         self.logger.log(stream, level, Stamp::now(), id, format_args!("{text}"));
     }
+}
+
+/// Lays a reference for each destination out to be sent.
+fn push(
+    node: &mut Node,
+    destinations: Range<usize>,
+    mut copy_ref: impl FnMut(&mut Node) -> Result<Mbuf, Code>,
+) -> Answer {
+    for destination in destinations {
+        let mbuf = copy_ref(node).map_err(refused)?;
+        let access = node.worker.of(&mbuf);
+        if access.msg_info().trans_id == 0 {
+            let trans_id = node.trans_id;
+            access.update_msg_info(|info| info.trans_id = trans_id);
+        }
+        let node::Node { writer, worker, .. } = &mut node.shared;
+        writer.push(worker, destination, mbuf);
+    }
+    Ok(())
 }
 
 fn fresh(info: &mut MsgInfo, msg_type: MsgType, null_data: bool) {

@@ -258,6 +258,32 @@ fn copied_inputs_may_be_written() {
 }
 
 #[test]
+fn forwarded_inputs_are_copied_where_that_was_asked_for() {
+    for (copy_forwarded, home, copied) in [(false, 0, 0), (true, 1, 2 * (1024 + 8))] {
+        let setup =
+            Setup::new("identity").options(|options| options.copy_forwarded = copy_forwarded);
+        let mut node = Node::start(setup);
+        node.ready();
+        for id in 1..=2 {
+            node.feed(0, id, &[7]);
+            let got = node.fetch(0);
+            assert_eq!((got.id(), got.ints(), got.home), (id, vec![7], home));
+        }
+        assert_eq!(node.ctl().bytes_copied.load(Ordering::Relaxed), copied);
+        node.finalize();
+    }
+    // What the function made itself is sent as it is.
+    let setup = Setup::new("add").ports(2, 1).options(|options| options.copy_forwarded = true);
+    let mut node = Node::start(setup);
+    node.ready();
+    node.feed(0, 1, &[1]);
+    node.feed(1, 1, &[2]);
+    assert_eq!(node.fetch(0).ints(), [3]);
+    assert_eq!(node.ctl().bytes_copied.load(Ordering::Relaxed), 0);
+    node.finalize();
+}
+
+#[test]
 fn groups_get_everything_and_instances_their_ids() {
     let mut setup = Setup::new("identity").ports(1, 3);
     // Port 0: instances 0 and 1, and another consumer; port 1: nobody.

@@ -57,4 +57,7 @@ pub struct NodeOptions {
     /// (`NodePlan::also`). 0 = the first that is free.
     #[prost(uint32, tag = "9")]
     pub slot: u32,
+    /// An input that is set as an output is copied into the own partition first.
+    #[prost(bool, tag = "10")]
+    pub copy_forwarded: bool,
 }

@@ -2,7 +2,7 @@
 //! ports. What the node declares of them is compared.
 
 use crate::error::{CheckError, Place, Problem, closest};
-use crate::graph::{FlowGraph, FlowNode, Named, NodeInput, NodeOutput, WritableInputs};
+use crate::graph::{FlowGraph, FlowNode, Forwarding, Named, NodeInput, NodeOutput, WritableInputs};
 use crate::model::{self, Loadable, Port, Program};
 
 /// Highest number of a device.
@@ -60,13 +60,15 @@ fn check_function(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
 fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) {
     let (copy, pinned) =
         (node.writable_inputs == WritableInputs::Copy, "all models of a device share one process");
-    let foreign: [(&str, bool, &str); 10] = [
+    let copies = node.forwarding == Forwarding::Copy;
+    let foreign: [(&str, bool, &str); 11] = [
         ("library", !node.library.as_os_str().is_empty(), "a node has a library or a model"),
         ("function", !node.function.is_empty(), "a node has a function or a model"),
         ("project", node.project.is_some(), "a node has a project or a model"),
         ("attrs", !node.attrs.is_empty(), "a model has no attributes"),
         ("stateful", node.stateful, "a model remembers nothing from one run to the next"),
         ("writable_inputs", copy, "a model does not write its inputs"),
+        ("forwarding", copies, "a model never sends its inputs on"),
         ("holds", node.holds > 0, "a model keeps no input beyond its run"),
         ("env", !node.env.is_empty(), pinned),
         ("cpu", !node.cpu.is_empty(), pinned),

@@ -15,7 +15,7 @@ use executor_rt::proto::{
 use prost::Message;
 use sys::memfd;
 
-use crate::graph::{AttrValue, DType, WritableInputs};
+use crate::graph::{AttrValue, DType, Forwarding, WritableInputs};
 use crate::plan::{DeployPlan, ExecutorPlan, InputPlan, OutputPlan, SlotId, Work};
 
 /// The files of one executor.
@@ -155,6 +155,7 @@ fn load_request(executor: &ExecutorPlan, model: &OwnedFd) -> LoadModelRequest {
             redeliver: executor.redeliver,
             poison_limit: executor.poison_limit,
             copy_inputs: executor.writable_inputs == WritableInputs::Copy,
+            copy_forwarded: executor.forwarding == Forwarding::Copy,
             holds: executor.inputs.iter().map(|input| input.holds).max().unwrap_or(0),
             node_name: executor.node.clone(),
             library_path: if is_model { String::new() } else { absolute(executor) },

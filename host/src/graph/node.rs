@@ -52,6 +52,19 @@ pub enum WritableInputs {
     Copy,
 }
 
+/// What becomes of an input message that a function sets as an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Forwarding {
+    /// It is sent on as it is: no copy, but the partition of whoever wrote it needs a block for
+    /// each place behind this node, too.
+    #[default]
+    Share,
+    /// It is copied into the node's own partition first. For a function that makes its outputs
+    /// itself: nothing is copied then, and blocks upstream are not counted beyond this node.
+    Copy,
+}
+
 /// A user function or a model, its ports and how it is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
@@ -107,6 +120,9 @@ pub struct FlowNode {
     /// What the function may do to its inputs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub writable_inputs: WritableInputs,
+    /// What becomes of an input that the function sets as an output.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub forwarding: Forwarding,
     /// Messages of each input port that the function keeps beyond Proc. Default 0.
     #[serde(default, skip_serializing_if = "is_default")]
     pub holds: u32,
@@ -162,6 +178,7 @@ impl FlowNode {
             poison_limit: two(),
             stateful: false,
             writable_inputs: WritableInputs::default(),
+            forwarding: Forwarding::default(),
             holds: 0,
             stall_ms: default_stall_ms(),
             init_timeout_ms: default_init_timeout_ms(),
@@ -257,6 +274,13 @@ impl FlowNode {
     #[must_use]
     pub fn writable_inputs(mut self, mode: WritableInputs) -> Self {
         self.writable_inputs = mode;
+        self
+    }
+
+    /// Sets what becomes of an input that the function sets as an output.
+    #[must_use]
+    pub fn forwarding(mut self, mode: Forwarding) -> Self {
+        self.forwarding = mode;
         self
     }
 

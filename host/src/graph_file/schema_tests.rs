@@ -9,8 +9,8 @@ use super::reader::Reader;
 use super::tree::Tree;
 use super::{SCHEMA, from_json};
 use crate::graph::{
-    AttrValue, DType, FlowGraph, FlowNode, GraphInput, GraphOutput, NodeInput, NodeOutput,
-    QueuePolicy, Restart, RestartPolicy, SessionSettings, TensorDesc, WritableInputs,
+    AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, NodeInput,
+    NodeOutput, QueuePolicy, Restart, RestartPolicy, SessionSettings, TensorDesc, WritableInputs,
 };
 
 fn schema() -> Value {
@@ -71,6 +71,8 @@ fn every_choice_has_the_words_of_the_model() {
     assert_eq!(restart, Value::from(words::<RestartPolicy>()));
     let inputs = choice("/$defs/node/properties/writable_inputs");
     assert_eq!(inputs, Value::from(words::<WritableInputs>()));
+    let forwarding = choice("/$defs/node/properties/forwarding");
+    assert_eq!(forwarding, Value::from(words::<Forwarding>()));
 }
 
 #[test]

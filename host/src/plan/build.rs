@@ -220,6 +220,7 @@ fn executor(
         poison_limit: item.poison_limit,
         stateful: item.stateful,
         writable_inputs: item.writable_inputs,
+        forwarding: item.forwarding,
         stall_ms: item.stall_ms,
         init_timeout_ms: item.init_timeout_ms,
         cpu: item.cpu.get(instance as usize).copied(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{DeployPlan, DevicePlan, ExecutorPlan, QueueId, SlotId, Work};
-use crate::graph::{FlowGraph, Restart, RestartPolicy, WritableInputs};
+use crate::graph::{FlowGraph, Forwarding, Restart, RestartPolicy, WritableInputs};
 
 /// Devices of a graph.
 pub(super) fn numbers(graph: &FlowGraph) -> BTreeSet<u32> {
@@ -68,6 +68,7 @@ fn device(number: u32, slot: SlotId, models: &[&ExecutorPlan]) -> ExecutorPlan {
         poison_limit: 0,
         stateful: false,
         writable_inputs: WritableInputs::Share,
+        forwarding: Forwarding::Share,
         stall_ms: models.iter().map(|model| model.stall_ms).max().unwrap_or(0),
         init_timeout_ms: models.iter().map(|model| model.init_timeout_ms).max().unwrap_or(0),
         cpu: None,

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{
-    AttrValue, DType, QueuePolicy, Restart, SessionSettings, Shape, WritableInputs,
+    AttrValue, DType, Forwarding, QueuePolicy, Restart, SessionSettings, Shape, WritableInputs,
 };
 
 pub use budget::{CONTROL_BLOCK_BYTES, DESC_BYTES, PAGE_BYTES, SLACK_BYTES, WORKER_BLOCKS};
@@ -106,6 +106,8 @@ pub struct ExecutorPlan {
     pub stateful: bool,
     /// Whether inputs are copied before the function sees them.
     pub writable_inputs: WritableInputs,
+    /// What becomes of an input that the function sets as an output.
+    pub forwarding: Forwarding,
     /// A lock holder without progress is killed after this, milliseconds.
     pub stall_ms: u32,
     /// Time for load and init, milliseconds.

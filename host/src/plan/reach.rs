@@ -3,10 +3,11 @@
 //! A function may set an input message as its output, so a block of an upstream partition can sit
 //! in every queue downstream of it and in the hands of every worker there. Which output it is set
 //! as is not known, so every output of a reached node counts. A node with `writable_inputs: copy`
-//! forwards its own copies, a model writes messages of its own: there the walk ends.
+//! or `forwarding: copy` forwards its own copies, a model writes messages of its own: there the
+//! walk ends.
 
 use crate::check::{CheckedFlow, Source, Target};
-use crate::graph::WritableInputs;
+use crate::graph::{Forwarding, WritableInputs};
 
 use super::Term;
 use super::budget::WORKER_BLOCKS;
@@ -41,7 +42,9 @@ fn downstream(flow: &CheckedFlow, target: Target) -> Vec<Target> {
         next += 1;
         let Target::Node { node, .. } = target else { continue };
         let item = flow.graph().nodes.item(node);
-        if item.writable_inputs == WritableInputs::Copy || item.model.is_some() {
+        let shares =
+            item.writable_inputs == WritableInputs::Share && item.forwarding == Forwarding::Share;
+        if !shares || item.model.is_some() {
             continue;
         }
         for output in 0..item.outputs.len() {

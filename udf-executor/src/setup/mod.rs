@@ -143,6 +143,7 @@ fn init(
         params: params(model, &node),
         attrs: attrs::convert(&model.attrs),
         logger,
+        copy_forwarded: model.copy_forwarded,
         log_id: LogId::new(),
         node: core::cell::RefCell::new(node),
     };

@@ -43,6 +43,8 @@ pub(crate) struct Model {
     pub(crate) options: Options,
     /// Inputs are copied before the call.
     pub(crate) copy_inputs: bool,
+    /// Messages of other partitions are copied before they are sent on.
+    pub(crate) copy_forwarded: bool,
     /// Milliseconds for `init`; 0 = no limit.
     pub(crate) init_timeout_ms: u64,
     /// Device number.
@@ -145,6 +147,7 @@ fn build(
         inputs: request::inputs(&request),
         outputs: request::outputs(&request),
         copy_inputs: node.copy_inputs,
+        copy_forwarded: node.copy_forwarded,
         init_timeout_ms: node.init_timeout_ms,
         device_id: args.phy_device_id,
         instance: (count(request.replica_idx, 0), count(request.replica_num, 1)),
