@@ -201,7 +201,7 @@ impl Context {
     /// # Errors
     /// 107000 outside the memory; 107030 when a capture forbids it to this thread.
     pub fn copy_in(&self, to: (&Memory, u32), bytes: &[u8]) -> Result<()> {
-        self.check_bypass("a copy at once")?;
+        self.check_at_once("a copy at once")?;
         to.0.put(to.1, bytes)
     }
 
@@ -210,7 +210,7 @@ impl Context {
     /// # Errors
     /// 107000 outside the memory; 107030 when a capture forbids it to this thread.
     pub fn copy_out(&self, from: (&Memory, u32), bytes: &mut [u8]) -> Result<()> {
-        self.check_bypass("a copy at once")?;
+        self.check_at_once("a copy at once")?;
         from.0.get(from.1, bytes)
     }
 
@@ -219,7 +219,7 @@ impl Context {
     /// # Errors
     /// 107000 outside the memory; 107030 when a capture forbids it to this thread.
     pub fn fill(&self, to: (&Memory, u32), value: u8, bytes: usize) -> Result<()> {
-        self.check_bypass("a fill at once")?;
+        self.check_at_once("a fill at once")?;
         to.0.check(to.1, bytes)?;
         let begin = to.1 as usize;
         to.0.write(|all| all[begin..begin + bytes].fill(value));

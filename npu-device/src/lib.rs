@@ -45,6 +45,7 @@ pub use codes::{Error, Result};
 pub use context::Context;
 pub use device::{Config, Device};
 pub use event::{Event, EventFlags};
+pub use executor_core::error::Code;
 pub use kernel::{Call, Fault, Function, Kernel};
 pub use label::{Label, LabelList};
 pub use memory::{Memory, RawMemory};

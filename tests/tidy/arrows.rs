@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("executor-rt", &["executor-core", "sys"]),
     ("npu", &["executor-core"]),
     ("npu-device", &["npu"]),
+    ("npu-c", &["npu-device"]),
     ("compiler", &["npu"]),
     ("flow-func", &["executor-core"]),
     ("udf-executor", &["executor-rt", "flow-func"]),

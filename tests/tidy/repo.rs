@@ -11,6 +11,7 @@ pub(crate) const PRODUCT: &[&str] = &[
     "executor-rt",
     "npu",
     "npu-device",
+    "npu-c",
     "compiler",
     "flow-func",
     "udf-executor",

@@ -24,6 +24,7 @@ const UNSAFE_FILES: &[&str] = &[
     "npu/src/isa/x86.rs",
     "npu/tests/no_alloc.rs",
     "npu-device/tests/no_alloc.rs",
+    "npu-c/src/raw.rs",
     "udf-executor/src/call.rs",
     "udf-executor/src/api.rs",
     "udf-executor/src/view.rs",

@@ -239,7 +239,11 @@ impl Context {
         }
     }
 
-    pub(crate) fn check_bypass(&self, what: &str) -> Result<()> {
+    /// Whether this thread may do something at once, past captures: copies and fills ask.
+    ///
+    /// # Errors
+    /// 107030 when a capture forbids it to this thread.
+    pub fn check_at_once(&self, what: &str) -> Result<()> {
         if self.may_bypass_captures() {
             return Ok(());
         }

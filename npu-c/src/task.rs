@@ -1,0 +1,39 @@
+//! Looking at the tasks of a stream.
+
+use std::ffi::c_int;
+
+use npu_device::{TaskInfo, TaskType};
+
+use crate::model::put_handles;
+use crate::raw::{Out, null};
+use crate::state::{Handle, named_stream, task, tasks_of};
+
+fn kind(info: &TaskInfo) -> c_int {
+    match info.kind {
+        TaskType::Other => 0,
+        TaskType::Kernel => 1,
+        TaskType::EventRecord => 2,
+        TaskType::EventWait => 3,
+        TaskType::EventReset => 4,
+        TaskType::ValueWrite => 5,
+        TaskType::ValueWait => 6,
+    }
+}
+
+api! {
+    fn aclmdlRIGetTasksByStream(at: Handle, place: Out<Handle>, count: Out<u32>) {
+        let tasks = named_stream(at)?.tasks();
+        if count.is_null() {
+            return Err(null("a place for the number of tasks"));
+        }
+        put_handles(&place, &count, &tasks_of(at.addr(), &tasks))
+    }
+
+    fn aclmdlRITaskGetSeqId(own: Handle, id: Out<u32>) {
+        id.put(task(own)?.sequence)
+    }
+
+    fn aclmdlRITaskGetType(own: Handle, place: Out<c_int>) {
+        place.put(kind(&task(own)?))
+    }
+}
