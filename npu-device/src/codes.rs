@@ -14,6 +14,18 @@ macro_rules! codes {
 }
 
 codes! {
+    /// Something that a feed is given does not fit.
+    AICPU_PARAM_INVALID = 21_001;
+    /// A queue of a feed is closed.
+    AICPU_DRIVER = 21_003;
+    /// A set with a code ended the loop of its feed.
+    AICPU_TASK_FAILED = 21_006;
+    /// Another call of the feed is under way.
+    AICPU_IN_WORKING = 21_100;
+    /// The state of the feed does not allow this.
+    AICPU_STATE = 21_103;
+    /// Messages of an id did not come.
+    AICPU_DISCARD_DATA = 21_108;
     /// An argument is null, zero or out of range.
     PARAM_INVALID = 107_000;
     /// A stream of another context.
@@ -54,6 +66,8 @@ codes! {
     CAPTURE_MODE_BLOCK_ASYNC = 107_041;
     /// A branch of a condition is not ended.
     SUB_GRAPH_IS_CAPTURING = 107_045;
+    /// The numbers of queues, inputs and outputs do not fit each other.
+    EXEC_MODEL_QUEUE_ID_INVALID = 145_008;
     /// The object does not offer this.
     FEATURE_NOT_SUPPORT = 207_000;
     /// The device has no memory of this size.
@@ -66,6 +80,10 @@ codes! {
     NO_NOTIFY = 207_009;
     /// All models of the device are used.
     NO_MODEL = 207_010;
+    /// No message came in time.
+    QUEUE_EMPTY = 207_013;
+    /// No room came in time.
+    QUEUE_FULL = 207_014;
     /// The end mark, a label, or an object that a task named is wrong.
     INTERNAL_ERROR = 507_000;
     /// The stream has no room for a task.

@@ -395,4 +395,10 @@ impl Stream {
         self.context.forget_stream(&self.core);
         Ok(())
     }
+
+    /// Ends it where it is, without waiting for anything.
+    pub(crate) fn abandon(&self) {
+        self.context.device().sched.interrupt(&self.core);
+        self.context.forget_stream(&self.core);
+    }
 }

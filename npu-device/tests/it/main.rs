@@ -5,6 +5,7 @@
 mod abort;
 mod capture;
 mod conditions;
+mod feed;
 mod labels;
 mod lifecycle;
 mod program;

@@ -1,0 +1,75 @@
+//! Which messages of several inputs belong together: by time, or by id.
+
+use std::collections::BTreeMap;
+
+use executor_core::abi::DataFlag;
+
+use crate::codes::{AICPU_DISCARD_DATA, AICPU_PARAM_INVALID, Result, refuse};
+use crate::feed::message::{Head, Message};
+
+/// What inner codes are raised by when they leave in a head.
+pub(super) const REPORTED: u32 = 500_000;
+
+/// The set under way: of each input queue its message.
+pub(super) type Set = Vec<Option<Message>>;
+
+/// The input whose message is too old; `None` when all are near each other.
+///
+/// # Errors
+/// 21001 for a time that is none: begin and end differ, or it lies before its offset.
+pub(super) fn oldest(set: &Set, offsets: &[u64], interval: u64) -> Result<Option<usize>> {
+    let mut times = Vec::new();
+    for (port, (message, offset)) in set.iter().zip(offsets).enumerate() {
+        let Some(message) = message else { continue };
+        let info = &message.head.info;
+        match info.start_time.checked_sub(*offset) {
+            Some(time) if info.start_time == info.end_time => times.push((time, port)),
+            _ => {
+                let (from, to) = (info.start_time, info.end_time);
+                let what = format!("input {port} is of the time {from} to {to}");
+                return refuse(AICPU_PARAM_INVALID, what);
+            }
+        }
+    }
+    let (first, last) = (times.iter().min().copied(), times.iter().max().copied());
+    let apart = first.zip(last).filter(|(first, last)| last.0 - first.0 > interval);
+    Ok(apart.map(|(first, _)| first.1))
+}
+
+/// Messages that wait for others of their id and route.
+#[derive(Debug, Default)]
+pub(super) struct Gather {
+    waiting: BTreeMap<(u64, u32), Set>,
+}
+
+impl Gather {
+    pub(super) fn add(&mut self, port: usize, ports: usize, message: Message) {
+        let info = &message.head.info;
+        let set = self.waiting.entry((info.trans_id, info.route_label));
+        let set = set.or_insert_with(|| (0..ports).map(|_| None).collect());
+        set[port] = Some(message);
+    }
+
+    /// A set of which nothing is missing.
+    pub(super) fn ready(&mut self) -> Option<Set> {
+        let whole = |set: &Set| set.iter().all(Option::is_some);
+        let key = self.waiting.iter().find(|(_, set)| whole(set)).map(|(key, _)| *key)?;
+        self.waiting.remove(&key)
+    }
+
+    /// With more than `max` ids (0 is any number): the lowest, which misses something.
+    pub(super) fn forced_out(&mut self, max: usize) -> Option<Set> {
+        if max == 0 || self.waiting.len() <= max {
+            return None;
+        }
+        let ((trans_id, route_label), mut set) = self.waiting.pop_first()?;
+        let mut head = Head::default();
+        (head.info.trans_id, head.info.route_label) = (trans_id, route_label);
+        head.info.ret_code = (AICPU_DISCARD_DATA.0 + REPORTED).cast_signed();
+        head.info.data_flag = DataFlag::NULL_DATA.bits();
+        for missing in set.iter_mut().filter(|message| message.is_none()) {
+            *missing = Some(Message { head, data: Vec::new() });
+        }
+        Some(set)
+    }
+}
