@@ -232,7 +232,6 @@ finders! {
     labels Labels LabelList, "label list";
     model Model Model, "model";
     group Group TaskGroup, "task group";
-    task Task TaskInfo, "task";
     buffer Buffer Buffer, "data buffer";
     dataset Dataset Dataset, "data set";
     desc Desc Desc, "model description";
@@ -247,6 +246,15 @@ pub(crate) fn stream_and_owner(handle: Handle) -> Result<(Stream, usize)> {
         Object::Stream(stream) => Some(stream.clone()),
         _ => None,
     })
+}
+
+/// A task, and the stream that it is of.
+pub(crate) fn task(own: Handle) -> Result<(TaskInfo, Stream)> {
+    let (info, stream) = find(own, "task", |object| match object {
+        Object::Task(info) => Some(*info),
+        _ => None,
+    })?;
+    Ok((info, named_stream(handle(stream))?))
 }
 
 /// The stream of a handle; of null, the current context's default stream.

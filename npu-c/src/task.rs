@@ -2,11 +2,11 @@
 
 use std::ffi::c_int;
 
-use npu_device::{TaskInfo, TaskType};
+use npu_device::{TaskChange, TaskInfo, TaskType};
 
 use crate::model::put_handles;
 use crate::raw::{Out, null};
-use crate::state::{Handle, named_stream, task, tasks_of};
+use crate::state::{Handle, model, named_stream, task, tasks_of};
 
 fn kind(info: &TaskInfo) -> c_int {
     match info.kind {
@@ -30,10 +30,19 @@ api! {
     }
 
     fn aclmdlRITaskGetSeqId(own: Handle, id: Out<u32>) {
-        id.put(task(own)?.sequence)
+        id.put(task(own)?.0.sequence)
     }
 
     fn aclmdlRITaskGetType(own: Handle, place: Out<c_int>) {
-        place.put(kind(&task(own)?))
+        place.put(kind(&task(own)?.0))
+    }
+
+    fn aclmdlRITaskDisable(own: Handle) {
+        let (info, stream) = task(own)?;
+        stream.change_task(info.sequence, &TaskChange::Nothing)
+    }
+
+    fn aclmdlRIUpdate(own: Handle) {
+        model(own)?.update()
     }
 }

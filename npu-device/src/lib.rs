@@ -51,10 +51,10 @@ pub use feed::{Abnormal, Align, Feed, FeedConfig, FeedOp, FeedState, Head, Messa
 pub use kernel::{Call, Fault, Function, Kernel};
 pub use label::{Label, LabelList};
 pub use memory::{Memory, RawMemory};
-pub use model::{CallbackId, Model};
+pub use model::{CallbackId, Model, TaskChange};
 pub use notify::Notify;
 pub use program::ProgramTask;
 pub use report::Report;
 pub use sched::Priority;
-pub use stream::{Stream, StreamFlags, TaskInfo, TaskType, WaitValue};
+pub use stream::{Compare, Stream, StreamFlags, TaskInfo, TaskType, WaitValue};
 pub use trace::Detail;

@@ -42,6 +42,8 @@ pub mod task {
     pub const MODEL_MAINTENANCE: u16 = 12;
     /// Starts a model.
     pub const MODEL_EXECUTE: u16 = 13;
+    /// Starts a stream of the model if a value compares.
+    pub const STREAM_SWITCH: u16 = 18;
     /// Starts a stream of the model.
     pub const STREAM_ACTIVE: u16 = 19;
     /// A place to jump to.

@@ -14,7 +14,7 @@ use crate::kernel::Call;
 use crate::memory::is_own;
 use crate::model::Start;
 use crate::sqe::{Sqe, kind, task};
-use crate::stream::{Core, Cursor, WaitValue};
+use crate::stream::{Compare, Core, Cursor, WaitValue};
 
 /// How soon raw memory is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -88,6 +88,7 @@ impl Inner {
                 },
                 None => Flow::Fail(MODEL_EXECUTE),
             },
+            task::STREAM_SWITCH => self.stream_switch(stream, sqe),
             task::STREAM_ACTIVE => self.stream_active(stream, sqe),
             task::CAPTURE_CONDITION => self.condition(stream, cursor, sqe),
             task::LABEL_GOTO => match self.labels.get(number(sqe.payload[0])) {
@@ -189,6 +190,18 @@ impl Inner {
         match graph.take_end(self) {
             Code::SUCCESS => Flow::Next,
             code => Flow::Fail(code),
+        }
+    }
+
+    fn stream_switch(&self, stream: &Arc<Core>, sqe: &Sqe) -> Flow {
+        let [_, address, operand, compare, ..] = sqe.payload;
+        let Some(compare) = Compare::of(compare) else { return Flow::Fail(INTERNAL_ERROR) };
+        match self.load(address, 8) {
+            Ok(value) if compare.holds(value.cast_signed(), operand.cast_signed()) => {
+                self.stream_active(stream, sqe)
+            }
+            Ok(_) => Flow::Next,
+            Err(_) => Flow::Fail(AICORE_EXCEPTION),
         }
     }
 

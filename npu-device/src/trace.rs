@@ -126,6 +126,7 @@ pub(crate) fn name_of(sqe: &Sqe) -> &'static str {
         (kind::SDMA, _) => "MEMCPY",
         (_, task::MODEL_MAINTENANCE) => "MODEL_MAINTAINCE",
         (_, task::MODEL_EXECUTE) => "MODEL_EXECUTE",
+        (_, task::STREAM_SWITCH) => "STREAM_SWITCH",
         (_, task::STREAM_ACTIVE) => "STREAM_ACTIVE",
         (_, task::LABEL_SET) => "LABEL_SET",
         (_, task::EVENT_RESET) => "EVENT_RESET",

@@ -375,6 +375,16 @@ aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id);
 /* What a task is. */
 aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type);
 
+/*
+ * A task of a complete model is nothing from the next aclmdlRIUpdate on, and stays so. 507009 for
+ * one that others wait for or that ends the run; 507011 before the model is complete. Not by
+ * several threads at once for one model.
+ */
+aclError aclmdlRITaskDisable(aclmdlRITask task);
+
+/* Applies what aclmdlRITaskDisable asked for, between two runs; 107037 when a run does not end. */
+aclError aclmdlRIUpdate(aclmdlRI modelRI);
+
 /* ---- Captures: what is submitted to a stream becomes a model; streams are not null --------- */
 
 /* Begins; 107027 when the stream is captured already, 107000 for a persistent one. */

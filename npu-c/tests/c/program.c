@@ -33,6 +33,13 @@ static void described(uint32_t program, size_t bytes)
     EQUAL(aclmdlGetNumInputs(desc), 0);
 }
 
+static aclmdlDataset *set_of(void *memory, size_t bytes)
+{
+    aclmdlDataset *set = aclmdlCreateDataset();
+    OK(aclmdlAddDatasetBuffer(set, aclCreateDataBuffer(memory, bytes)));
+    return set;
+}
+
 /* The whole file, as the caller's memory. */
 static void *read_file(const char *path, size_t *size)
 {
@@ -108,6 +115,24 @@ int main(int argc, char **argv)
     EQUAL(type, ACL_MODEL_RI_TASK_KERNEL);
     OK(aclmdlRITaskGetSeqId(tasks[1], &place));
     EQUAL(place, 1);
+    /* Without its kernel the model computes nothing. */
+    EQUAL(aclmdlRITaskDisable(tasks[1]), ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT);
+    OK(aclmdlRITaskDisable(tasks[0]));
+    x[0] = 5;
+    OK(aclmdlRIExecute(model, -1));
+    EQUAL(y[0], 10);
+    x[0] = 6;
+    OK(aclmdlRIUpdate(model));
+    OK(aclmdlRIExecute(model, -1));
+    EQUAL(y[0], 10);
+    OK(aclmdlRIDestroy(model));
+    EQUAL(aclmdlRITaskDisable(tasks[0]), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclmdlRIUpdate(model), ACL_ERROR_RT_PARAM_INVALID);
+    OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    input = set_of(x, bytes);
+    output = set_of(y, bytes);
+    OK(aclmdlExecuteAsync(program, input, output, stream));
+    OK(aclmdlRICaptureEnd(stream, &model));
     /* The program goes, its tasks stay: they fail. */
     OK(aclmdlUnload(program));
     EQUAL(aclmdlUnload(program), ACL_ERROR_RT_PARAM_INVALID);

@@ -23,7 +23,10 @@ type Step = (&'static str, fn(&mut Teardown<'_>) -> Result<()>);
 const STEPS: [Step; 10] = [
     ("release the end notify", release_end),
     ("release the device's memory and records of arguments", |t| {
-        lock(&t.model.graph.build).rewinds = Vec::new();
+        {
+            let mut build = lock(&t.model.graph.build);
+            (build.rewinds, build.edits) = (Vec::new(), Vec::new());
+        }
         let conds = t.model.graph.take_conds();
         conds.iter().try_for_each(|cond| cond.release(t.model.context.device()))
     }),

@@ -9,6 +9,7 @@
 
 mod bind;
 mod destroy;
+mod edit;
 mod exec;
 mod execute;
 mod load;
@@ -29,8 +30,10 @@ use crate::label::{Ids, Mark};
 use crate::lock::lock;
 use crate::notify::Bit;
 use crate::sched::Priority;
-use crate::stream::{Core, Stream};
+use crate::sqe::Sqe;
+use crate::stream::{Core, Placed, Stream};
 
+pub use edit::TaskChange;
 pub(crate) use exec::{Exec, Start};
 
 /// Models a device has.
@@ -68,6 +71,8 @@ pub(crate) struct Build {
     pub(crate) complete: bool,
     pub(crate) destroyed: bool,
     pub(crate) priority: Option<Priority>,
+    /// Tasks that the next update replaces.
+    edits: Vec<(Placed, Sqe)>,
     /// Records of events in it, of each event the first.
     rewinds: Vec<(Arc<Marks>, u64)>,
     /// None once the model ends.
@@ -103,6 +108,7 @@ impl Graph {
                 complete: false,
                 destroyed: false,
                 priority: None,
+                edits: Vec::new(),
                 rewinds: Vec::new(),
                 label_ids: Some(Ids::new(label_ids)),
                 labels: Vec::new(),

@@ -29,8 +29,8 @@ use crate::sched::{Priority, phase};
 pub use inspect::{TaskInfo, TaskType};
 pub(crate) use queue::Queue;
 pub(crate) use submit::{Placed, Submit};
-pub use tasks::WaitValue;
 pub(crate) use tasks::activation;
+pub use tasks::{Compare, WaitValue};
 
 /// Streams a device has, slaves included.
 pub(crate) const STREAMS_MAX: u32 = 1024;

@@ -42,6 +42,44 @@ impl WaitValue {
     }
 }
 
+/// How a stream's switch compares the 64-bit value `v` with the operand `o`, both signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Compare {
+    /// `v == o`.
+    Equal = 0,
+    /// `v != o`.
+    NotEqual = 1,
+    /// `v > o`.
+    Greater = 2,
+    /// `v >= o`.
+    GreaterOrEqual = 3,
+    /// `v < o`.
+    Less = 4,
+    /// `v <= o`.
+    LessOrEqual = 5,
+}
+
+impl Compare {
+    pub(crate) fn of(number: u64) -> Option<Self> {
+        use Compare::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        [Equal, NotEqual, Greater, GreaterOrEqual, Less, LessOrEqual]
+            .into_iter()
+            .find(|known| u64::from(*known as u8) == number)
+    }
+
+    pub(crate) fn holds(self, value: i64, operand: i64) -> bool {
+        match self {
+            Self::Equal => value == operand,
+            Self::NotEqual => value != operand,
+            Self::Greater => value > operand,
+            Self::GreaterOrEqual => value >= operand,
+            Self::Less => value < operand,
+            Self::LessOrEqual => value <= operand,
+        }
+    }
+}
+
 impl Stream {
     pub(crate) fn put(&self, sqe: Sqe) -> Result<u16> {
         self.core.submit(self.context.device(), sqe).map(|placed| placed.task)
@@ -203,12 +241,37 @@ impl Stream {
     /// # Errors
     /// As [`Stream::nop`]; 107005 unless both are bound to one model.
     pub fn activate(&self, other: &Stream) -> Result<u16> {
+        self.check_same_model(other)?;
+        self.put(activation(other.core.sq))
+    }
+
+    /// The same if a 64-bit value compares with an operand; both streams go on then, and only this
+    /// one otherwise.
+    ///
+    /// # Errors
+    /// As [`Stream::activate`]; 107000 outside the memory.
+    pub fn activate_if(
+        &self,
+        value: (&Memory, u32),
+        compare: Compare,
+        operand: i64,
+        other: &Stream,
+    ) -> Result<u16> {
+        self.check_same_model(other)?;
+        let mut sqe = Sqe::place_holder(task::STREAM_SWITCH);
+        let (address, target) = (value.0.check(value.1, 8)?, u64::from(other.core.sq));
+        let words = [target, address, operand.cast_unsigned(), u64::from(compare as u8)];
+        sqe.payload[..4].copy_from_slice(&words);
+        self.put(sqe)
+    }
+
+    fn check_same_model(&self, other: &Stream) -> Result<()> {
         let one = self.core.graph().zip(other.core.graph());
         if !one.is_some_and(|(own, other)| std::sync::Arc::ptr_eq(&own, &other)) {
             let what = format!("streams {} and {} are not of one model", self.id(), other.id());
             return refuse(STREAM_MODEL, what);
         }
-        self.put(activation(other.core.sq))
+        Ok(())
     }
 
     pub(crate) fn check_context(&self, context: &Context) -> Result<()> {

@@ -5,6 +5,7 @@
 mod abort;
 mod capture;
 mod conditions;
+mod edit;
 mod feed;
 mod labels;
 mod lifecycle;
