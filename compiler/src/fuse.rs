@@ -105,11 +105,7 @@ impl Typed {
             let offsets = (0..maps).map(|map| bias[map] - mean[map] * factors[map]).collect();
             return Some(Affine { factors, offsets });
         }
-        let constant = match reader.inputs[..] {
-            [a, b] if a == result && b != result => b,
-            [a, b] if b == result && a != result => a,
-            _ => return None,
-        };
+        let constant = other_of_two(&reader.inputs, result)?;
         if self.tensors[reader.output()].info.shape != shape {
             return None;
         }
@@ -161,8 +157,17 @@ impl Typed {
     }
 }
 
+/// The other input of a node that has two.
+pub(crate) fn other_of_two(inputs: &[TensorIndex], one: TensorIndex) -> Option<TensorIndex> {
+    match *inputs {
+        [a, b] if a == one && b != one => Some(b),
+        [a, b] if b == one && a != one => Some(a),
+        _ => None,
+    }
+}
+
 /// Whether a constant has one value a feature map (true) or one for all (false); `None` for others.
-fn per_map(constant: &Shape, result: &Shape, op: &dyn Op) -> Option<bool> {
+pub(crate) fn per_map(constant: &Shape, result: &Shape, op: &dyn Op) -> Option<bool> {
     use npu::ops::Broadcast;
     let rule = match (op.as_any().downcast_ref::<Add>(), op.as_any().downcast_ref::<Mul>()) {
         (Some(add), _) => add.broadcast,

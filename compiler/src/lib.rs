@@ -41,8 +41,9 @@ pub use import::{Dim, Imported, import};
 pub use plan::{Planned, plan};
 pub use typed::{Typed, type_graph};
 
-/// Counts up whenever the same model becomes another program: part of the name of a kept one.
-pub const VERSION: u32 = 6;
+/// Names the sources of this compiler and of the kernels it packs weights for, and with them the
+/// programs it makes: whatever keeps one keeps it under this name.
+pub const VERSION: &str = env!("DFLOW_COMPILER_SOURCES");
 
 /// What a model is compiled for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

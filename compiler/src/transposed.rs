@@ -1,7 +1,7 @@
 //! Transposed convolutions whose places do not overlap become convolutions of one element, whose
 //! maps are then spread over squares (DepthToSpace). What follows and is the same for all places of
-//! a map, BatchNormalization and functions of one element, moves in front of the spreading, where
-//! it can become part of the convolution.
+//! a map, BatchNormalization, factors, offsets and functions of one element, moves in front of the
+//! spreading, where it can become part of the convolution.
 
 use npu::ops::Op;
 use npu::ops::activation::Activation;
@@ -12,6 +12,7 @@ use npu::ops::space::Space;
 use npu::shape::Shape;
 use npu::tensor::TensorInfo;
 
+use crate::fuse::{other_of_two, per_map};
 use crate::typed::{TensorIndex, Typed, TypedNode};
 
 impl Typed {
@@ -112,11 +113,22 @@ impl Typed {
         area: usize,
     ) -> Option<Vec<TensorIndex>> {
         let node = &self.nodes[node];
-        if node.inputs[0] != tensor {
-            return None;
-        }
         if node.op.activation().is_some() {
             return Some(Vec::new());
+        }
+        if let Some(constant) = other_of_two(&node.inputs, tensor) {
+            let shape = self.shape(tensor);
+            let (own, result) = (self.shape(constant), self.shape(node.output()));
+            let is_per_map = per_map(&own, &shape, node.op.as_ref()).filter(|_| result == shape)?;
+            let values = self.constant_floats(constant)?.repeat(area);
+            if !is_per_map {
+                return Some(vec![constant]);
+            }
+            let name = self.tensors[constant].name.clone();
+            return Some(vec![self.add_floats(&name, &[values.len(), 1, 1], &values)?]);
+        }
+        if node.inputs[0] != tensor {
+            return None;
         }
         node.op.as_any().downcast_ref::<BatchNormalization>()?;
         let values = node.inputs[1..].iter().map(|input| {

@@ -43,6 +43,24 @@ fn it_becomes_a_convolution_that_is_spread() {
 }
 
 #[test]
+fn factors_and_offsets_behind_it_become_part_of_it() {
+    let offset =
+        transposed(8, 2).floats("o", &[1, 8, 1, 1], &noise(8, 6)).node("Add", &["o", "t"], "a");
+    let factor = offset.floats("f", &[8, 1, 1], &noise(8, 7)).node("Mul", &["a", "f"], "m");
+    let all = factor.floats("one", &[1], &[1.5]).node("Add", &["m", "one"], "n").node(
+        "Relu",
+        &["n"],
+        "y",
+    );
+    let tasks = ["BlockedConv+Relu", "BlockedSpread", "FromBlocked"];
+    check(&all.output("y", FLOAT, None), &tasks, &x());
+    // One value a column is not the same for all places of a map.
+    let columns = transposed(8, 2).floats("o", &[10], &noise(10, 6)).node("Add", &["t", "o"], "y");
+    let tasks = ["BlockedConv", "BlockedSpread", "FromBlocked", "Add"];
+    check(&columns.output("y", FLOAT, None), &tasks, &x());
+}
+
+#[test]
 fn what_others_read_is_made() {
     let draft = transposed(8, 2)
         .node("Relu", &["t"], "y")

@@ -1,11 +1,14 @@
 //! The cache of compiled models: `om/KEY.om` in the user's cache folder.
 //!
 //! A key is a hash over everything a program is made of: the model's bytes, what its inputs are
-//! bound to, the versions of the compiler and of the OM format. Files are never changed, only
-//! renamed into place; what is read is checked, and compiled anew when it is damaged. A cache that
-//! can't be read or written costs time and nothing else.
+//! bound to, the sources of compiler and kernels, and the version of the OM format. Files are never
+//! changed, only renamed into place; what is read is checked, and compiled anew when it is damaged.
+//! What was not used for longest goes when all take more than 2 GiB. A cache that can't be read or
+//! written costs time and nothing else.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use npu::aligned::AlignedBytes;
 use npu::program::FORMAT_VERSION;
@@ -21,7 +24,7 @@ pub(super) fn key(model: &[u8], bound: &[TensorDesc]) -> String {
     let mut hash = Hash::new();
     hash.add(b"dflow model");
     hash.add(env!("CARGO_PKG_VERSION").as_bytes());
-    hash.add(&compiler::VERSION.to_le_bytes());
+    hash.add(compiler::VERSION.as_bytes());
     hash.add(&FORMAT_VERSION.to_le_bytes());
     for desc in bound {
         hash.add(desc.name.as_deref().unwrap_or_default().as_bytes());
@@ -33,6 +36,9 @@ pub(super) fn key(model: &[u8], bound: &[TensorDesc]) -> String {
     hash.add(model);
     format!("{hash}.om")
 }
+
+/// Most bytes of all programs; the one just written is kept in any case.
+const BYTES_MAX: u64 = 2 << 30;
 
 fn folder() -> Option<PathBuf> {
     crate::cache::folder("om")
@@ -47,7 +53,11 @@ fn get_from(folder: &Path, key: &str) -> Option<Loadable> {
     let path = folder.join(key);
     let bytes = std::fs::read(&path).ok()?;
     match check(AlignedBytes::copy_of(&bytes)) {
-        Ok(kept) => Some(kept),
+        Ok(kept) => {
+            // The time of its last use; where it can't be set, it goes sooner.
+            let _used = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+            Some(kept)
+        }
         Err(error) => {
             let path = path.display();
             notice::say(&format!("cache: {path} is damaged ({error}): compiled anew"));
@@ -66,7 +76,30 @@ pub(super) fn put(key: &str, om: &[u8]) {
 
 fn put_into(folder: &Path, key: &str, om: &[u8]) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    write_whole(&folder.join(key), om)
+    write_whole(&folder.join(key), om)?;
+    trim(folder, key, BYTES_MAX)
+}
+
+/// Removes what was not used for longest until at most `limit` bytes are left. Another process may
+/// do the same: what is gone is gone.
+fn trim(folder: &Path, keep: &str, limit: u64) -> std::io::Result<()> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        if let Ok(data) = entry.metadata().and_then(|data| Ok((data.modified()?, data.len()))) {
+            files.push((data, entry.path()));
+        }
+    }
+    let mut bytes: u64 = files.iter().map(|((_, len), _)| len).sum();
+    files.sort();
+    for ((_, len), path) in files {
+        if bytes <= limit {
+            break;
+        }
+        if !path.ends_with(keep) && std::fs::remove_file(&path).is_ok() {
+            bytes -= len;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file that is there whole or not at all.
@@ -105,6 +138,31 @@ mod tests {
             assert!(!keys[..index].contains(one), "{index}");
         }
         assert_eq!(keys[0], key(b"a", &[]));
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let folder = std::env::temp_dir().join(format!("dflow-om-trim-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let names = || {
+            let names = std::fs::read_dir(&folder).unwrap();
+            let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        for (name, age) in [("new.om", 1), ("old.om", 3), ("used.om", 2), ("oldest.om.7.part", 4)] {
+            std::fs::write(folder.join(name), [0; 10]).unwrap();
+            let used = SystemTime::now() - std::time::Duration::from_secs(3600 * age);
+            File::open(folder.join(name)).unwrap().set_modified(used).unwrap();
+        }
+        trim(&folder, "new.om", 40).unwrap();
+        assert_eq!(names().len(), 4);
+        trim(&folder, "new.om", 20).unwrap();
+        assert_eq!(names(), ["new.om", "used.om"]);
+        // The one just written stays, even if it alone is too large.
+        trim(&folder, "used.om", 5).unwrap();
+        assert_eq!(names(), ["used.om"]);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
