@@ -185,3 +185,33 @@ impl Written<'_> {
         Some(own)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{D, Draft, FLOAT};
+
+    #[test]
+    fn what_is_in_use_at_once_is_counted_under_every_name() {
+        // a lives until c is made, under the name of r, too; b is gone by then.
+        let draft = Draft::new(15)
+            .input("x", FLOAT, &[D::N(16), D::N(16)])
+            .int64s("flat", &[1], &[256])
+            .int64s("square", &[2], &[16, 16])
+            .node("Exp", &["x"], "a")
+            .node("Reshape", &["a", "flat"], "r")
+            .node("Sqrt", &["a"], "b")
+            .node("Sqrt", &["b"], "c")
+            .node("Reshape", &["r", "square"], "s")
+            .node("Add", &["s", "c"], "y");
+        let report = draft.output("y", FLOAT, None).compile(&[]).unwrap().report;
+        assert_eq!((report.live_bytes, report.arena_bytes), (3 * 1024, 3 * 1024));
+        let short = Draft::new(15)
+            .input("x", FLOAT, &[D::N(16), D::N(16)])
+            .node("Exp", &["x"], "a")
+            .node("Sqrt", &["a"], "b")
+            .node("Sqrt", &["b"], "c")
+            .node("Exp", &["c"], "y");
+        let report = short.output("y", FLOAT, None).compile(&[]).unwrap().report;
+        assert_eq!((report.live_bytes, report.arena_bytes), (2 * 1024, 2 * 1024));
+    }
+}

@@ -197,6 +197,7 @@ pub(crate) fn noise(count: usize, seed: usize) -> Vec<f32> {
 pub(crate) fn check(draft: &Draft, tasks: &[&str], x: &[f32]) {
     assert_eq!(draft.tasks(), tasks);
     let compiled = draft.compile(&[]).unwrap();
+    assert!(compiled.report.live_bytes <= compiled.report.arena_bytes);
     let typed = type_graph(import(draft.bytes()).unwrap(), &Options::default()).unwrap();
     let om = plan(&typed).write().unwrap();
     let expected = run(&Compiled { om, ..compiled.clone() }, &[x]);

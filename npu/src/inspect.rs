@@ -1,7 +1,9 @@
 //! What is in a program, for people: tasks with their shapes and cost, and where memory goes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::aligned::align_up;
 use crate::ops::Activation;
 use crate::ops::blocked::{BlockedConv, BlockedDepthwise, Dense};
 use crate::ops::conv::Conv;
@@ -45,6 +47,9 @@ pub struct Report {
     pub file_bytes: u64,
     /// Bytes of working memory that a run needs.
     pub arena_bytes: u64,
+    /// Bytes of working memory in use at the task where most are: no plan needs less, as long as no
+    /// result is written where an operand lies.
+    pub live_bytes: u64,
     /// Bytes of the weights.
     pub weights_bytes: u64,
     /// Floating-point operations of a run.
@@ -87,12 +92,49 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
     Report {
         file_bytes: om.file_bytes() as u64,
         arena_bytes: om.arena_bytes() as u64,
+        live_bytes: live_bytes(om),
         weights_bytes: om.weights_bytes() as u64,
         flops: tasks.iter().map(|task| task.flops).sum(),
         inputs: om.inputs().iter().map(tensor).collect(),
         outputs: om.outputs().iter().map(tensor).collect(),
         tasks,
     }
+}
+
+/// See [`Report::live_bytes`]. A place is in use from the task that writes it to the last one that
+/// reads it, under whatever name.
+fn live_bytes<B: AsRef<[u8]>>(om: &Om<B>) -> u64 {
+    let place = |index: &usize| match &om.tensors()[*index] {
+        tensor if let Place::Arena(offset) = tensor.place => Some((offset, tensor.info.bytes())),
+        _ => None,
+    };
+    let mut held: Vec<(usize, usize, usize)> = Vec::new();
+    let mut holder = BTreeMap::new();
+    for (step, task) in om.tasks().iter().enumerate() {
+        for (offset, _) in task.operands.iter().filter_map(place) {
+            if let Some((_, last, _)) = holder.get(&offset).and_then(|at: &usize| held.get_mut(*at))
+            {
+                *last = step;
+            }
+        }
+        for (offset, bytes) in task.outputs.iter().filter_map(place) {
+            holder.insert(offset, held.len());
+            held.push((step, step, bytes));
+        }
+        held.push((step, step, task.scratch.len()));
+    }
+    let mut changes = vec![(0_u64, 0_u64); om.tasks().len() + 1];
+    for (first, last, bytes) in held {
+        let bytes = align_up(bytes) as u64;
+        changes[first].0 += bytes;
+        changes[last + 1].1 += bytes;
+    }
+    let mut live = 0;
+    let sums = changes.into_iter().map(|(come, gone)| {
+        live = live + come - gone;
+        live
+    });
+    sums.max().unwrap_or(0)
 }
 
 fn op_name(task: &Task) -> String {

@@ -71,11 +71,12 @@ fn write_named(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 fn summary(model: &Loadable) -> String {
     let report = &model.report;
     format!(
-        "{} tasks, {} FLOPs, weights {}, arena {}, file {}",
+        "{} tasks, {} FLOPs, weights {}, arena {} ({} in use at once), file {}",
         report.tasks.len(),
         count(report.flops),
         bytes_text(report.weights_bytes),
         bytes_text(report.arena_bytes),
+        bytes_text(report.live_bytes),
         bytes_text(report.file_bytes)
     )
 }
