@@ -11,6 +11,8 @@ use npu::program::OmError;
 pub enum CompileError {
     /// The file is no ONNX model.
     NotOnnx(String),
+    /// The file is no frozen graph of TensorFlow.
+    NotTensorFlow(String),
     /// The model as a whole: operator sets, graph, outputs.
     Model(String),
     /// An input of the model: its type, or dims that are not known.
@@ -68,6 +70,7 @@ impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotOnnx(what) => write!(f, "not an ONNX model: {what}"),
+            Self::NotTensorFlow(what) => write!(f, "not a frozen TensorFlow graph: {what}"),
             Self::Model(what) => write!(f, "model: {what}"),
             Self::Input { name, what } => write!(f, "input `{name}`: {what}"),
             Self::Initializer { name, what } => write!(f, "initializer `{name}`: {what}"),

@@ -1,4 +1,6 @@
 //! Reading a model: protobuf to names, attributes and constants. Nothing is known of ops here.
+//! What the bytes begin with says whether they are an ONNX model or a frozen graph of TensorFlow
+//! (`crate::tensorflow`).
 
 use std::collections::BTreeMap;
 
@@ -11,9 +13,13 @@ use prost::Message;
 
 use crate::error::CompileError;
 use crate::onnx;
+use crate::tensorflow;
 
 /// Oldest and newest file versions that are read.
 const IR_VERSIONS: std::ops::RangeInclusive<i64> = 1..=20;
+
+/// How a frozen graph begins: field 1, of a length. An ONNX model's field 1 is a number.
+const NODE: u8 = 1 << 3 | 2;
 
 /// A dim of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +56,8 @@ pub(crate) struct ImportedNode {
     pub(crate) name: String,
     pub(crate) op: String,
     pub(crate) domain: String,
+    /// The op that the model names, where that is none of ONNX.
+    pub(crate) origin: Option<String>,
     pub(crate) attributes: Vec<(String, AttributeValue)>,
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
@@ -76,8 +84,13 @@ impl Imported {
 /// Reads a model.
 ///
 /// # Errors
-/// The file is no ONNX model, or not of a kind that can be read.
+/// The file is neither an ONNX model nor a frozen graph, or not of a kind that can be read.
 pub fn import(model: Bytes) -> Result<Imported, CompileError> {
+    // The first field of a model is a number, that of a graph a node.
+    if model.first() == Some(&NODE) {
+        let graph = tensorflow::decode(model).map_err(CompileError::NotTensorFlow)?;
+        return tensorflow::import(&graph);
+    }
     let model = onnx::ModelProto::decode(model)
         .map_err(|error| CompileError::NotOnnx(error.to_string()))?;
     let version = model.ir_version.unwrap_or(0);
@@ -149,7 +162,8 @@ fn node(index: usize, node: onnx::NodeProto) -> Result<ImportedNode, CompileErro
         attributes.push((own, value(attribute)));
     }
     let domain = node.domain.unwrap_or_default();
-    Ok(ImportedNode { name, op, domain, attributes, inputs: node.input, outputs: node.output })
+    let (inputs, outputs) = (node.input, node.output);
+    Ok(ImportedNode { name, op, domain, origin: None, attributes, inputs, outputs })
 }
 
 fn value(attribute: onnx::AttributeProto) -> AttributeValue {

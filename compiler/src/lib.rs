@@ -1,4 +1,4 @@
-//! The compiler: an ONNX model in, a program (OM) out.
+//! The compiler: an ONNX model or a frozen TensorFlow graph in, a program (OM) out.
 //!
 //! Stages are types, and each function of the way takes the one before:
 //!
@@ -25,10 +25,12 @@ mod onnx;
 mod patterns;
 mod plan;
 mod residual;
+mod tensorflow;
 #[cfg(test)]
 mod testing;
 mod tidy;
 mod transposed;
+mod transposes;
 mod typed;
 
 use bytes::Bytes;
@@ -64,8 +66,8 @@ pub struct Compiled {
     pub warnings: Vec<String>,
 }
 
-/// Compiles an ONNX model. Weights are taken from `model` without a copy until they are written
-/// into the program; give it a mapping by `Bytes::from_owner`.
+/// Compiles an ONNX model or a frozen TensorFlow graph. Weights are taken from `model` without a
+/// copy until they are written into the program; give it a mapping by `Bytes::from_owner`.
 ///
 /// # Errors
 /// What is wrong with the model, not supported, or not known: [`CompileError`].

@@ -36,6 +36,19 @@ impl Typed {
         }
     }
 
+    /// Bounds of floats that are known become parameters: a function of one element is left.
+    pub(crate) fn know_bounds(&mut self) {
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            let Some(clip) = node.op.as_any().downcast_ref::<Clip>() else { continue };
+            let float = self.tensors[node.output()].info.dtype == npu::DataType::FLOAT;
+            let bound = |operand: usize| node.inputs.get(operand).and_then(|x| self.number(*x));
+            let Some((low, high)) = clip.known_bounds(bound).filter(|_| float) else { continue };
+            self.nodes[index].op = Box::new(Clip::given(low, high));
+            self.nodes[index].inputs.truncate(1);
+        }
+    }
+
     fn made_by(&self, tensor: TensorIndex, maker: &[Option<usize>]) -> Option<&TypedNode> {
         maker.get(tensor).copied().flatten().map(|index| &self.nodes[index])
     }

@@ -10,6 +10,8 @@ impl Typed {
     #[must_use]
     pub fn optimise(mut self) -> Self {
         self.bypass_identities();
+        self.know_bounds();
+        self.move_transposes();
         self.name_patterns();
         self.remove_unused();
         self.untranspose();

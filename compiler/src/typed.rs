@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use npu::ops::{self, Known, Node, Op, of_onnx};
+use npu::ops::{self, Known, Node, Op, OpError, of_onnx};
 use npu::shape::Shape;
 use npu::tensor::{OUTPUTS_MAX, TensorInfo};
 
@@ -265,7 +265,7 @@ impl Graph<'_> {
     fn node(&mut self, node: &ImportedNode) -> Result<(), CompileError> {
         let refuse = |what: String| CompileError::Node {
             node: node.name.clone(),
-            op: node.op.clone(),
+            op: node.origin.as_ref().unwrap_or(&node.op).clone(),
             what,
         };
         let mut inputs = Vec::new();
@@ -287,8 +287,10 @@ impl Graph<'_> {
         }
         let entry = ops::by_name(&node.op).ok_or_else(|| refuse("not in the table".to_owned()))?;
         let opset = self.imported.opset;
-        let of_op =
-            |error| CompileError::Op { node: node.name.clone(), op: entry.name, opset, error };
+        let of_op = |error: OpError| match &node.origin {
+            Some(_) => refuse(format!("as ONNX's {}: {error}", entry.name)),
+            None => CompileError::Op { node: node.name.clone(), op: entry.name, opset, error },
+        };
         let known: Vec<Option<Known<'_>>> = inputs
             .iter()
             .map(|index| {

@@ -1,10 +1,11 @@
 """Makes models, inputs and expected outputs for oracle.rs: python oracle.py FOLDER [MODELS].
 
-Three kinds of cases: the node cases that ONNX itself has for some ops of the table, random graphs
-of those ops, and whole models: page orientation on noise and on page-like images, OCR on noise.
-Expected outputs are onnxruntime's, or those of the node case. Without the package `onnx` only
-models are compared. A line of FOLDER/cases.txt is a case: name, model, tolerance, inputs
-(name:type:dims:file), outputs (type:dims:file), separated by tabs.
+Four kinds of cases: the node cases that ONNX itself has for some ops of the table, random graphs
+of those ops, random frozen graphs of TensorFlow (frozen.py), and whole models: page orientation on
+noise and on page-like images, OCR on noise. Expected outputs are onnxruntime's, those of the node
+case, or numpy's. Without the package `onnx` only frozen graphs and models are compared.
+A line of FOLDER/cases.txt is a case: name, model, tolerance, inputs (name:type:dims:file), outputs
+(type:dims:file), separated by tabs.
 """
 
 import os
@@ -12,6 +13,7 @@ import pathlib
 import random
 import sys
 
+import frozen
 import numpy as np
 import onnxruntime
 
@@ -242,6 +244,9 @@ def main():
         for number in range(150):
             model, inputs = random_graph(rng, number)
             cases.by_onnxruntime(f"random graph {number}", model, 1e-4, inputs)
+    for number in range(150):
+        model, inputs, outputs = frozen.random_graph(number)
+        cases.write(f"frozen graph {number}", model, 1e-4, inputs, outputs)
     for path in map(pathlib.Path, sys.argv[2:]):
         (whole_model if "orientation" in path.name else model_of_text)(cases, path)
     (folder / "cases.txt").write_text("".join(line + "\n" for line in cases.lines))

@@ -125,7 +125,8 @@ fn as_onnxruntime_has_it() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("oracle");
     std::fs::create_dir_all(&folder).expect("a folder for the cases");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle.py");
-    let arguments = [script.as_os_str(), folder.as_os_str()];
+    // -B: no cache of frozen.py beside it.
+    let arguments = [OsStr::new("-B"), script.as_os_str(), folder.as_os_str()];
     let of_text = std::env::var_os("DFLOW_OCR_MODELS").and_then(|dir| std::fs::read_dir(dir).ok());
     let of_text: Vec<PathBuf> = of_text.into_iter().flatten().flatten().map(|e| e.path()).collect();
     if of_text.is_empty() {

@@ -12,7 +12,7 @@ use crate::plan::bytes_text;
 /// Arguments of both commands.
 #[derive(Debug, clap::Args)]
 pub(super) struct Source {
-    /// Model: ONNX, or compiled (OM)
+    /// Model: ONNX, a frozen TensorFlow graph, or compiled (OM)
     model: PathBuf,
     /// Dims of an input, for dims that the model leaves open: NAME=1x3x224x224
     #[arg(long, value_name = "NAME=DIMS")]

@@ -79,8 +79,8 @@ pub struct FlowNode {
     /// Name of the function in the library.
     #[serde(default = "absent_text", skip_serializing_if = "is_default")]
     pub function: String,
-    /// Model instead of a function: an ONNX file, which is compiled, or a compiled one (OM);
-    /// relative to the graph file's folder.
+    /// Model instead of a function: an ONNX file or a frozen TensorFlow graph, which is compiled,
+    /// or a compiled one (OM); relative to the graph file's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
     /// What the model's inputs are bound to; needed where the model leaves dims open.

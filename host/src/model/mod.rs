@@ -1,4 +1,5 @@
-//! Models of nodes: an ONNX file is compiled, a compiled one (OM) is checked.
+//! Models of nodes: an ONNX file or a frozen TensorFlow graph is compiled, a compiled one (OM) is
+//! checked. What a file is follows from its first bytes.
 //!
 //! Programs are kept in the cache by the content they are made of (`cache`). What a node declares
 //! of its model is compared in [`crate::check`].
@@ -121,7 +122,7 @@ pub fn load(
 ) -> Result<Loadable, ModelError> {
     let file = read(path).map_err(|error| ModelError {
         found: format!("{}: {error}", path.display()),
-        expected: "an ONNX model, or a compiled one (OM)",
+        expected: "an ONNX model, a frozen TensorFlow graph, or a compiled model (OM)",
         hint: "correct the path; one in a graph file is relative to it",
     })?;
     if file.starts_with(&MAGIC) {

@@ -41,7 +41,7 @@ impl Work {
 /// One instance of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelPlan {
-    /// ONNX or OM file (relative to the working directory, or absolute).
+    /// ONNX, TensorFlow or OM file (relative to the working directory, or absolute).
     pub path: PathBuf,
     /// What its inputs are bound to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -101,6 +101,22 @@ fn inspect_shows_a_model_and_a_compiled_one() {
 }
 
 #[test]
+fn a_frozen_graph_is_compiled_whatever_its_name() {
+    let folder = Folder::new("om-frozen");
+    let (model, named) = (onnx::frozen_sum(), ["sum.pb", "sum.model"]);
+    for name in named {
+        let (exit, out, err) = run(&folder, &["inspect", &folder.file(name, &model)]);
+        assert_eq!(exit, 0, "{err}");
+        for word in ["input 0  a: int32 [3]", "input 1  b: int32 [3]", "output 0  sum: int32 [3]"] {
+            assert!(out.contains(word), "{word}\n{out}");
+        }
+    }
+    let cut = folder.file("cut.pb", &model[..model.len() - 1]);
+    let (exit, _, err) = run(&folder, &["compile", &cut]);
+    assert!(exit == 1 && err.contains("cut.pb: not a frozen TensorFlow graph: "), "{err}");
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let folder = Folder::new("om-refuse");
     let open = folder.file("open.onnx", &onnx::model("Add", &["p", "q"], None));

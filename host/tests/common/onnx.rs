@@ -1,4 +1,4 @@
-//! Small ONNX files, written by hand: the fields of the format's protobuf messages.
+//! Small ONNX files and frozen graphs, written by hand: the fields of the formats' messages.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 fn varint(mut value: u64, out: &mut Vec<u8>) {
@@ -44,4 +44,24 @@ pub(crate) fn model(op: &str, inputs: &[&str], rows: Option<u64>) -> Vec<u8> {
     graph.extend(inputs.iter().map(|name| bytes(11, &declared(name, &dims))));
     graph.push(bytes(12, &declared("y/out", &dims)));
     [number(1, 8), bytes(7, &graph.concat()), bytes(8, &number(2, 15))].concat()
+}
+
+/// A frozen TensorFlow graph: the sum of two lists of three whole numbers.
+pub(crate) fn frozen_sum() -> Vec<u8> {
+    let attribute = |key: &str, value: Vec<u8>| {
+        bytes(5, &[bytes(1, key.as_bytes()), bytes(2, &value)].concat())
+    };
+    let node = |op: &str, name: &str, rest: &[Vec<u8>]| {
+        let own = [bytes(1, name.as_bytes()), bytes(2, op.as_bytes()), rest.concat()];
+        bytes(1, &own.concat())
+    };
+    let dtype = |key: &str| attribute(key, number(6, 3));
+    let shape = || attribute("shape", bytes(7, &bytes(2, &number(1, 3))));
+    let inputs = [bytes(3, b"a:0"), bytes(3, b"b"), dtype("T")];
+    [
+        node("Placeholder", "a", &[dtype("dtype"), shape()]),
+        node("Placeholder", "b", &[dtype("dtype"), shape()]),
+        node("Add", "sum", &inputs),
+    ]
+    .concat()
 }

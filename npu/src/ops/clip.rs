@@ -65,6 +65,12 @@ fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Clip {
+    /// With these bounds.
+    #[must_use]
+    pub fn given(low: f32, high: f32) -> Self {
+        Self { low: Bound::Given(low), high: Bound::Given(high) }
+    }
+
     /// The bounds, where each is known; `of` knows some operands.
     #[must_use]
     pub fn known_bounds(&self, of: impl Fn(usize) -> Option<f32>) -> Option<(f32, f32)> {
@@ -151,5 +157,9 @@ impl Op for Clip {
 
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
         output.shape.elements() as u64
+    }
+
+    fn is_elementwise(&self) -> bool {
+        ![self.low, self.high].contains(&Bound::Operand)
     }
 }

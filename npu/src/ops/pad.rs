@@ -113,6 +113,17 @@ fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
 }
 
 impl Pad {
+    /// The same of a tensor whose dim `order[i]` is what was dim `i`.
+    #[must_use]
+    pub fn reordered(&self, order: &[usize]) -> Option<Self> {
+        let mut own = *self;
+        for (dim, to) in order.iter().enumerate() {
+            *own.begins.get_mut(*to)? = self.begins[dim];
+            *own.ends.get_mut(*to)? = self.ends[dim];
+        }
+        (order.len() == self.rank).then_some(own)
+    }
+
     /// The index in the input for one in the output.
     #[inline(always)]
     fn source(&self, dim: usize, index: usize, length: usize) -> Option<usize> {

@@ -144,6 +144,22 @@ impl Axes {
 }
 
 impl Reduce {
+    /// The same of a tensor whose dim `order[i]` is what was dim `i`, and for each dim of the
+    /// result the one of that tensor's result.
+    #[must_use]
+    pub fn reordered(&self, order: &[usize]) -> Option<(Self, Vec<usize>)> {
+        let Axes { rank, keep, .. } = self.axes;
+        if order.len() != rank || order.iter().any(|to| *to >= rank) {
+            return None;
+        }
+        let moved = order.iter().enumerate().filter(|(dim, _)| self.axes.has(*dim));
+        let reduced = moved.fold(0, |reduced, (_, to)| reduced | 1 << to);
+        let axes = Axes { rank, reduced, keep };
+        let left = order.iter().filter(|to| keep || !axes.has(**to));
+        let place = |to: &usize| (0..*to).filter(|dim| keep || !axes.has(*dim)).count();
+        Some((Self { kind: self.kind, axes }, left.map(place).collect()))
+    }
+
     fn import(kind: Kind, node: &Node<'_>) -> Result<Imported, OpError> {
         let since = if kind == Kind::Sum { 13 } else { 18 };
         Ok(Imported::first(Self { kind, axes: Axes::import(node, since)? }))

@@ -61,6 +61,23 @@ fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
     Ok(Box::new(Transpose { rank, order }))
 }
 
+impl Transpose {
+    /// The dims in this order, if it is one: each of them once.
+    #[must_use]
+    pub fn of(dims: &[usize]) -> Option<Self> {
+        let rank = dims.len();
+        let mut order = [0; RANK_MAX];
+        order.get_mut(..rank)?.copy_from_slice(dims);
+        (0..rank).all(|dim| dims.contains(&dim)).then_some(Self { rank, order })
+    }
+
+    /// For each dim of the output the one of the input.
+    #[must_use]
+    pub fn order(&self) -> &[usize] {
+        &self.order[..self.rank]
+    }
+}
+
 impl Op for Transpose {
     fn code(&self) -> u16 {
         const { ENTRY.code }
