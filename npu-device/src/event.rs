@@ -50,6 +50,8 @@ struct State {
     at: Option<Instant>,
     waiters: VecDeque<Arc<Core>>,
     tasks: usize,
+    /// How it is recorded, once it is: by models for what is outside, or otherwise.
+    external: Option<bool>,
     /// The capture that it was recorded in last.
     captured: Option<Captured>,
 }
@@ -68,6 +70,24 @@ impl Marks {
         let mut state = lock(&self.state);
         state.submitted += 1;
         state.submitted
+    }
+
+    /// How it is recorded does not change.
+    pub(crate) fn record_as(&self, external: bool) -> Result<()> {
+        let mut state = lock(&self.state);
+        if *state.external.get_or_insert(external) == external {
+            return Ok(());
+        }
+        let how = if external { "otherwise" } else { "by models for what is outside them" };
+        refuse(PARAM_INVALID, format!("event {} is recorded {how}", self.id))
+    }
+
+    /// A record that was counted is not submitted after all.
+    pub(crate) fn take_back(&self, mark: u64) {
+        let mut state = lock(&self.state);
+        if state.submitted == mark {
+            state.submitted -= 1;
+        }
     }
 
     /// The last record's number, 0 without one; makes room for a wait of each of the streams.

@@ -64,6 +64,10 @@ pub mod task {
     pub const WAIT_VALUE: u16 = 114;
     /// Runs a branch of a condition.
     pub const CAPTURE_CONDITION: u16 = 133;
+    /// Marks an event for what is outside the model.
+    pub const CAPTURE_RECORD_EXTERNAL: u16 = 134;
+    /// Waits for an event that is recorded outside the model.
+    pub const CAPTURE_WAIT_EXTERNAL: u16 = 135;
 }
 
 /// Bit of byte 1: the task writes a report.

@@ -81,7 +81,7 @@ impl Inner {
                 None => Flow::Fail(INTERNAL_ERROR),
             },
             task::MODEL_EXECUTE => match self.graph(sqe) {
-                Some(graph) => match graph.start(self, stream) {
+                Some(graph) => match graph.start(self, stream, Some(sqe)) {
                     Start::Begun => Flow::Next,
                     Start::Busy => Flow::Wait,
                     Start::NotLoaded => Flow::Fail(MODEL_EXECUTE),
@@ -90,6 +90,8 @@ impl Inner {
             },
             task::STREAM_SWITCH => self.stream_switch(stream, sqe),
             task::STREAM_ACTIVE => self.stream_active(stream, sqe),
+            task::CAPTURE_RECORD_EXTERNAL => self.record_external(stream, sqe),
+            task::CAPTURE_WAIT_EXTERNAL => self.wait_external(stream, sqe),
             task::CAPTURE_CONDITION => self.condition(stream, cursor, sqe),
             task::LABEL_GOTO => match self.labels.get(number(sqe.payload[0])) {
                 Some(label) => label.target().map_or(Flow::Fail(INTERNAL_ERROR), jump),
@@ -234,6 +236,7 @@ impl Inner {
             (kind::PLACE_HOLDER, task::CAPTURE_CONDITION) => {
                 self.leave_condition(stream, cursor, sqe);
             }
+            (kind::PLACE_HOLDER, task::CAPTURE_WAIT_EXTERNAL) => self.leave_external(stream, sqe),
             (kind::PLACE_HOLDER, task::WAIT_VALUE) => self.values.give_up(stream),
             (kind::PLACE_HOLDER, task::HOST_FUNCTION) => return self.host.take_back(stream),
             (kind::PLACE_HOLDER, task::MODEL_EXECUTE) => {

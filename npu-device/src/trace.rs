@@ -136,6 +136,8 @@ pub(crate) fn name_of(sqe: &Sqe) -> &'static str {
         (_, task::LABEL_GOTO) => "STREAM_LABEL_GOTO",
         (_, task::NOP) => "NOP",
         (_, task::WAIT_VALUE) => "VALUE_WAIT",
+        (_, task::CAPTURE_RECORD_EXTERNAL) => "CAPTURE_RECORD_EXTERNAL",
+        (_, task::CAPTURE_WAIT_EXTERNAL) => "CAPTURE_WAIT_EXTERNAL",
         (_, task::CAPTURE_CONDITION) => "CAPTURE_CONDITION",
         _ => "UNKNOWN",
     }

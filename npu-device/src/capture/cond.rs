@@ -241,7 +241,7 @@ impl Inner {
                     return Flow::Fail(AICORE_EXCEPTION);
                 };
                 let Some(branch) = cond.choose(value) else { return Flow::Next };
-                match branch.start(self, stream) {
+                match branch.start(self, stream, None) {
                     Start::Begun => branch,
                     Start::Busy => return Flow::Wait,
                     Start::NotLoaded => return Flow::Fail(MODEL_EXECUTE),

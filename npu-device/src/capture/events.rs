@@ -40,6 +40,7 @@ impl Event {
 
 impl Stream {
     pub(crate) fn record(&self, marks: &Arc<Marks>, number: u16) -> Result<u16> {
+        marks.record_as(false)?;
         let captured = self.capture();
         let mark = marks.next_mark();
         let sqe = Sqe::event(kind::EVENT_RECORD, number, mark, 0);

@@ -15,6 +15,7 @@ mod begin;
 mod cond;
 mod end;
 mod events;
+mod external;
 mod group;
 
 use std::cell::Cell;
@@ -35,6 +36,7 @@ use crate::stream::{Core, Placed, Stream};
 pub(crate) use cond::{CONDS_MAX, Cond};
 pub use cond::{CondHandle, CondType};
 pub(crate) use events::Captured;
+pub(crate) use external::{EXTERNALS_MAX, External, WORDS};
 pub use group::TaskGroup;
 pub(crate) use group::Update;
 

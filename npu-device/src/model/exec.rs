@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use executor_core::error::Code;
 
+use crate::capture::{EXTERNALS_MAX, External, WORDS};
 use crate::codes::{MODEL_ABORT_NORMAL, MODEL_EXECUTE};
 use crate::device::Inner;
 use crate::event::Marks;
 use crate::lock::lock;
 use crate::model::Graph;
 use crate::notify::Bit;
+use crate::sqe::Sqe;
 use crate::stream::Core;
 
 /// What runs need, fixed when the model is complete.
@@ -27,6 +29,8 @@ pub(crate) struct Loaded {
     pub(crate) streams: Box<[Arc<Core>]>,
     pub(crate) end: Arc<Bit>,
     pub(crate) rewinds: Box<[(Arc<Marks>, u64)]>,
+    /// Tasks that mark events outside, or wait for such.
+    pub(crate) externals: Box<[External]>,
     /// Cells that are set before a run.
     pub(crate) resets: Box<[(u64, u64)]>,
 }
@@ -40,6 +44,8 @@ pub(crate) struct Exec {
     active: u32,
     ended: bool,
     failed: Code0,
+    /// The marks of the run's external tasks.
+    marks: [u64; EXTERNALS_MAX],
     /// Streams that wait to start it.
     waiters: VecDeque<Arc<Core>>,
     /// Executions submitted, and so the room that `waiters` needs.
@@ -87,8 +93,8 @@ impl Graph {
         exec.waiters.reserve(more);
     }
 
-    /// Starts a run whose end `stream` waits for.
-    pub(crate) fn start(&self, device: &Inner, stream: &Arc<Core>) -> Start {
+    /// Starts a run whose end `stream` waits for; `entry` says which marks are this run's.
+    pub(crate) fn start(&self, device: &Inner, stream: &Arc<Core>, entry: Option<&Sqe>) -> Start {
         let mut exec = lock(&self.exec);
         exec.waiters.retain(|other| !Arc::ptr_eq(other, stream));
         let Some(loaded) = exec.loaded.clone() else { return Start::NotLoaded };
@@ -99,6 +105,7 @@ impl Graph {
         exec.runner = Some(stream.clone());
         exec.ended = false;
         exec.failed.0 = Code::SUCCESS;
+        exec.marks = WORDS.map(|word| entry.map_or(0, |entry| entry.payload[word]));
         loaded.end.clear();
         for (marks, mark) in &loaded.rewinds {
             marks.rewind(*mark);
@@ -167,6 +174,11 @@ impl Graph {
         }
     }
 
+    /// The mark of an external task in this run.
+    pub(crate) fn external_mark(&self, place: usize) -> Option<u64> {
+        lock(&self.exec).marks.get(place).copied()
+    }
+
     pub(crate) fn is_run_by(&self, stream: &Arc<Core>) -> bool {
         lock(&self.exec).runner.as_ref().is_some_and(|runner| Arc::ptr_eq(runner, stream))
     }
@@ -176,6 +188,9 @@ impl Graph {
         let mut exec = lock(&self.exec);
         exec.runner = None;
         let code = exec.failed.0;
+        let (loaded, marks) = (exec.loaded.clone(), exec.marks);
+        let externals = loaded.iter().flat_map(|loaded| &loaded.externals);
+        externals.zip(marks).for_each(|(external, mark)| external.over(device, mark));
         self.settle(&mut exec, device);
         code
     }

@@ -84,10 +84,11 @@ impl Model {
         self.graph.expect_run(streams);
         end.expect_wait(streams);
         // Both or none: a run whose end nobody takes would never be over.
-        let begin = self.graph.name_in(Sqe::place_holder(task::MODEL_EXECUTE));
+        let mut begin = self.graph.name_in(Sqe::place_holder(task::MODEL_EXECUTE));
         let end = self.graph.name_in(Sqe::notify(kind::NOTIFY_WAIT, end.id, 0));
-        stream.core.push(self.context.device(), [begin, end])?;
-        Ok(())
+        self.graph.number_externals(&mut begin, streams);
+        let pushed = stream.core.push(self.context.device(), [begin, end]);
+        pushed.map(drop).inspect_err(|_| self.graph.forget_externals(&begin))
     }
 
     /// Stops its run: each stream ends after the task it is at. Whoever waits for the run gets

@@ -58,6 +58,7 @@ impl Model {
             streams: build.streams.iter().cloned().collect(),
             end,
             rewinds: build.rewinds.iter().cloned().collect(),
+            externals: build.externals.iter().cloned().collect(),
             resets,
         }));
         Ok(())

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::capture::{Capture, Cond, Stage};
+use crate::capture::{Capture, Cond, External, Stage};
 use crate::codes::{
     Error, INSUFFICIENT_INPUT_ARRAY, INTERNAL_ERROR, MODEL_CAPTURED, MODEL_EXECUTE, NO_MODEL,
     PARAM_INVALID, Result, refuse,
@@ -71,6 +71,8 @@ pub(crate) struct Build {
     pub(crate) complete: bool,
     pub(crate) destroyed: bool,
     pub(crate) priority: Option<Priority>,
+    /// Tasks that mark events outside, or wait for such.
+    pub(crate) externals: Vec<External>,
     /// Tasks that the next update replaces.
     edits: Vec<(Placed, Sqe)>,
     /// Records of events in it, of each event the first.
@@ -108,6 +110,7 @@ impl Graph {
                 complete: false,
                 destroyed: false,
                 priority: None,
+                externals: Vec::new(),
                 edits: Vec::new(),
                 rewinds: Vec::new(),
                 label_ids: Some(Ids::new(label_ids)),

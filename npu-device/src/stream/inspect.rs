@@ -43,8 +43,12 @@ impl TaskType {
     pub fn of(sqe: &Sqe) -> Self {
         match (sqe.kind(), sqe.task_type()) {
             (kind::KERNEL | kind::AICPU, _) => Self::Kernel,
-            (kind::EVENT_RECORD, _) => Self::EventRecord,
-            (kind::EVENT_WAIT, _) => Self::EventWait,
+            (kind::EVENT_RECORD, _) | (kind::PLACE_HOLDER, task::CAPTURE_RECORD_EXTERNAL) => {
+                Self::EventRecord
+            }
+            (kind::EVENT_WAIT, _) | (kind::PLACE_HOLDER, task::CAPTURE_WAIT_EXTERNAL) => {
+                Self::EventWait
+            }
             (kind::WRITE_VALUE, _) => Self::ValueWrite,
             (kind::PLACE_HOLDER, task::EVENT_RESET) => Self::EventReset,
             (kind::PLACE_HOLDER, task::WAIT_VALUE) => Self::ValueWait,

@@ -152,7 +152,7 @@ impl Stream {
     /// Marks an event when everything before is done.
     ///
     /// # Errors
-    /// As [`Stream::nop`].
+    /// As [`Stream::nop`]; 107000 for an event that a model marks for what is outside it.
     pub fn record_event(&self, event: &Event) -> Result<u16> {
         self.record(&event.marks, number(event))
     }

@@ -6,6 +6,7 @@ mod abort;
 mod capture;
 mod conditions;
 mod edit;
+mod external;
 mod feed;
 mod labels;
 mod lifecycle;
