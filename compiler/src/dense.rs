@@ -26,13 +26,39 @@ impl Typed {
         let readers = self.readers();
         let mut gone = vec![false; self.nodes.len()];
         for index in 0..self.nodes.len() {
-            let Some(layer) = self.layer(index, &readers) else { continue };
+            let made = self.nodes[index].output();
+            let Some(layer) = self.layer(index, &readers) else {
+                self.tell_plain(index);
+                continue;
+            };
             if self.pack_layer(index, &layer).is_some() {
-                layer.taken.iter().for_each(|taken| gone[*taken] = true);
+                self.story.tell(made, "weights packed");
+                for taken in layer.taken {
+                    gone[taken] = true;
+                    self.story.takes(made, self.nodes[taken].output(), "its offset or function");
+                }
             }
         }
         let mut gone = gone.into_iter();
         self.nodes.retain(|_| !gone.next().unwrap_or(false));
+    }
+
+    /// Tells why a product is no dense layer.
+    fn tell_plain(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        if !node.op.as_any().is::<MatMul>() {
+            return;
+        }
+        let (made, matrix) = (node.output(), node.inputs[1]);
+        let why = match *self.shape(matrix).dims() {
+            _ if self.constant_floats(matrix).is_none() => "it is no constant of floats".to_owned(),
+            [_, columns] if blocks(columns) * BLOCK > 2 * columns => {
+                format!("{columns} columns fill less than half of blocks of {BLOCK}")
+            }
+            [_, _] => "the other operand is a vector, or empty".to_owned(),
+            _ => format!("it is {}, no matrix", self.shape(matrix)),
+        };
+        self.story.tell(made, format!("second operand not packed: {why}"));
     }
 
     fn layer(&self, index: usize, readers: &[Vec<usize>]) -> Option<Layer> {

@@ -45,31 +45,57 @@ impl Typed {
                 .flatten()
                 .filter(|_| readers[self.nodes[conv].output()] == 1)
             {
-                if !self.take_in(conv, reader) {
+                let by = self.nodes[conv].output();
+                let Some(what) = self.take_in(conv, reader) else {
+                    self.tell_rest(conv, reader);
                     break;
-                }
+                };
+                self.story.takes(by, self.nodes[reader].output(), what);
                 self.nodes[conv].outputs = self.nodes[reader].outputs.clone();
                 gone[reader] = true;
             }
         }
         let mut gone = gone.into_iter();
         self.nodes.retain(|_| !gone.next().unwrap_or(false));
+        self.tell_shared(&readers);
     }
 
-    /// Makes `reader` part of `conv`; false when it can't be.
-    fn take_in(&mut self, conv: usize, reader: usize) -> bool {
-        let Some(own) = self.nodes[conv].op.as_any().downcast_ref::<Conv>().copied() else {
-            return false;
-        };
+    /// Makes `reader` part of `conv`: as what; `None` when it can't be.
+    fn take_in(&mut self, conv: usize, reader: usize) -> Option<&'static str> {
+        let own = self.nodes[conv].op.as_any().downcast_ref::<Conv>().copied()?;
         if own.activation != Activation::None {
-            return self.scale(conv, own, reader).is_some();
+            return self.scale(conv, own, reader).map(|()| "factor and offset of its function");
         }
         if let Some(activation) = self.nodes[reader].op.activation() {
             self.nodes[conv].op = Box::new(own.with_activation(activation));
-            return true;
+            return Some("its function");
         }
-        let affine = self.affine(conv, reader);
-        affine.is_some_and(|affine| self.absorb(conv, &affine).is_some())
+        let affine = self.affine(conv, reader)?;
+        self.absorb(conv, &affine).map(|()| "factors and offsets, in weights and bias")
+    }
+
+    /// Tells why a convolution does not take in what alone reads its result.
+    fn tell_rest(&mut self, conv: usize, reader: usize) {
+        let (node, next) = (&self.nodes[conv], &self.nodes[reader]);
+        let Some(own) = node.op.as_any().downcast_ref::<Conv>() else { return };
+        let why = if own.activation == Activation::None {
+            "no function that can be taken in, and no known factor or offset for each map"
+        } else {
+            "there is a function already, and this is no factor or offset for all its maps"
+        };
+        let what = format!("`{}` ({:?}) stays behind it: {why}", next.name, next.op);
+        self.story.tell(node.output(), what);
+    }
+
+    /// Tells which convolutions take in nothing as several read their results.
+    fn tell_shared(&mut self, readers: &[usize]) {
+        for node in self.nodes.iter().filter(|node| node.op.as_any().is::<Conv>()) {
+            let count = readers.get(node.output()).copied().unwrap_or(0);
+            if count > 1 {
+                let what = format!("takes in nothing more: its result is read {count} times");
+                self.story.tell(node.output(), what);
+            }
+        }
     }
 
     /// Makes a factor or an offset for all feature maps part of the activation.

@@ -82,10 +82,31 @@ impl Layout<'_> {
         match made {
             Some((op, inputs)) => self.push_blocked(node, op, inputs),
             None => {
+                self.tell_plain(&node);
                 node.inputs.iter().for_each(|input| self.plain(*input));
                 self.nodes.push(node);
             }
         }
+    }
+
+    /// Tells why a node does not work on maps in blocks.
+    fn tell_plain(&mut self, node: &TypedNode) {
+        let what = if let Some(conv) = node.op.as_any().downcast_ref::<Conv>() {
+            let (x, w) = (self.shape(node.inputs[0]), self.shape(node.inputs[1]));
+            let (group, maps) = (conv.group, w.dims()[0]);
+            let depthwise = group == x.dims()[1] && maps == group;
+            match (x.rank(), self.graph.constant_floats(node.inputs[1]).is_some()) {
+                (4, false) => "its weights are no constant of floats".to_owned(),
+                (4, _) if group > 1 && !depthwise => format!("it has {group} groups"),
+                (4, _) => format!("{maps} maps would fill blocks of {BLOCK} too little"),
+                (rank, _) => format!("its input has {rank} dims, not 4"),
+            }
+        } else if node.inputs.iter().any(|input| self.forms(*input).blocked.is_some()) {
+            "it has no form for them".to_owned()
+        } else {
+            return;
+        };
+        self.graph.story.tell(node.output(), format!("not on maps in blocks: {what}"));
     }
 
     /// Adds a node that makes the blocked form of what `node` makes.
@@ -95,6 +116,7 @@ impl Layout<'_> {
         let Some(shape) = blocked(&info.shape) else { return };
         let output = self.add(&name, TensorInfo::new(info.dtype, shape), None);
         self.forms[node.output()] = Forms { blocked: Some(output), only_blocked: true };
+        self.graph.story.stands_for(output, node.output());
         self.nodes.push(TypedNode { name: node.name, op, inputs, outputs: vec![output] });
     }
 

@@ -25,6 +25,7 @@ mod onnx;
 mod patterns;
 mod plan;
 mod residual;
+mod story;
 mod tensorflow;
 #[cfg(test)]
 mod testing;
@@ -41,6 +42,7 @@ use npu::program::Om;
 pub use error::CompileError;
 pub use import::{Dim, Imported, import};
 pub use plan::{Planned, plan};
+pub use story::Fate;
 pub use typed::{Typed, type_graph};
 
 /// Names the sources of this compiler and of the kernels it packs weights for, and with them the
@@ -64,6 +66,8 @@ pub struct Compiled {
     pub report: Report,
     /// What was strange in the model and did no harm.
     pub warnings: Vec<String>,
+    /// What became of each node, in the order of the model.
+    pub fates: Vec<Fate>,
 }
 
 /// Compiles an ONNX model or a frozen TensorFlow graph. Weights are taken from `model` without a
@@ -74,8 +78,9 @@ pub struct Compiled {
 pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError> {
     let imported = import(model)?;
     let typed = type_graph(imported, options)?.optimise();
-    let om = plan(&typed).write()?;
+    let planned = plan(&typed);
+    let (om, fates) = (planned.write()?, planned.fates());
     let opened = Om::open(&om[..]).map_err(CompileError::Program)?;
     let report = inspect(&opened);
-    Ok(Compiled { report, warnings: typed.into_warnings(), om })
+    Ok(Compiled { report, warnings: typed.into_warnings(), om, fates })
 }

@@ -29,6 +29,9 @@ impl Typed {
                 .or_else(|| self.hard_swish(index, &maker))
                 .or_else(|| self.swish(index, &maker));
             if let Some((op, x)) = found {
+                let name = op.line().name;
+                let what = format!("with nodes before it this is a {name}");
+                self.story.tell(self.nodes[index].output(), what);
                 self.nodes[index].op = op;
                 self.nodes[index].inputs = vec![x];
             }

@@ -12,6 +12,7 @@ use npu::tensor::TensorInfo;
 
 use crate::arena::{self, Item};
 use crate::error::CompileError;
+use crate::story::Fate;
 use crate::typed::{TensorIndex, Typed};
 
 /// A graph with a place for every tensor.
@@ -125,6 +126,22 @@ impl Planned<'_> {
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
         self.arena_bytes
+    }
+
+    /// What became of each node of the model.
+    pub(crate) fn fates(&self) -> Vec<Fate> {
+        let mut tasks = self.tasks.iter().map(|(step, _)| *step).peekable();
+        let (mut all, mut count) = (Vec::new(), 0);
+        for (step, node) in self.graph.nodes.iter().enumerate() {
+            let what = if tasks.next_if_eq(&step).is_some() {
+                count += 1;
+                format!("task {}, {}", count - 1, node.op.line().name)
+            } else {
+                "no task: its result has the bytes of its input".to_owned()
+            };
+            all.push((node.output(), what));
+        }
+        self.graph.story.end(&all)
     }
 
     /// The program.

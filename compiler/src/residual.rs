@@ -25,11 +25,14 @@ impl Typed {
             inputs.push(other);
             let name = self.nodes[conv].name.clone();
             gone[conv] = true;
+            let made = self.nodes[conv].output();
+            self.story.takes(made, self.nodes[sum].output(), "a sum with its result");
             if let Some(next) = self.only_reader(self.nodes[sum].output(), &readers)
                 && let Some(activation) = self.nodes[next].op.activation()
             {
                 own.activation = activation;
                 gone[next] = true;
+                self.story.takes(made, self.nodes[next].output(), "its function");
                 self.nodes[sum].outputs = self.nodes[next].outputs.clone();
             }
             let node = &mut self.nodes[sum];

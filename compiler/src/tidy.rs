@@ -34,6 +34,7 @@ impl Typed {
             let copy = node.op.as_any().is::<Identity>();
             if copy {
                 original[node.output()] = node.inputs[0];
+                self.story.tell(node.output(), "a copy: whoever reads it reads the original");
             }
             !copy
         });
@@ -53,6 +54,8 @@ impl Typed {
             *keep = node.outputs.iter().any(|output| read[*output]);
             if *keep {
                 node.inputs.iter().for_each(|input| read[*input] = true);
+            } else {
+                self.story.tell(node.output(), "nobody reads what it makes");
             }
         }
         let mut keep = keep.into_iter();

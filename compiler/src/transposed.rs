@@ -73,6 +73,8 @@ impl Typed {
             activation: Activation::None,
         };
         let at = self.add(&format!("{name} before it is spread"), info, None);
+        self.story.stands_for(at, last);
+        self.story.tell(last, "a convolution of one element, spread over squares");
         let op: Box<dyn Op> = Box::new(conv);
         let mut made = vec![TypedNode { name, op, inputs, outputs: vec![at] }];
         let spread = self.move_readers(last, area, readers, gone, &mut made);
@@ -98,9 +100,12 @@ impl Typed {
         {
             let (name, info) = (self.nodes[next].name.clone(), self.tensors[from].info);
             let inputs = std::iter::once(from).chain(others).collect();
-            let outputs = vec![self.add(&format!("{name} before it is spread"), info, None)];
+            let outputs_at = self.add(&format!("{name} before it is spread"), info, None);
+            let outputs = vec![outputs_at];
             made.push(TypedNode { name, op, inputs, outputs });
             (gone[next], tensor) = (true, self.nodes[next].output());
+            self.story.stands_for(outputs_at, tensor);
+            self.story.tell(tensor, "in front of the spreading");
         }
         tensor
     }

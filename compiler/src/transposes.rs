@@ -7,6 +7,8 @@
 //! taken only if it transposes fewer elements. A transpose that moves nothing but dims of 1 copies
 //! nothing: it becomes a Reshape.
 
+use std::collections::BTreeSet;
+
 use npu::ops::add::Add;
 use npu::ops::arithmetic::{Minus, Over};
 use npu::ops::concat::Concat;
@@ -61,7 +63,10 @@ impl Typed {
         if self.nodes.iter().filter(|node| transpose(node).is_some()).count() >= 2 {
             let (before, outputs) = (self.transposed(&self.nodes), self.outputs.clone());
             match self.moved() {
-                Some(nodes) if self.transposed(&nodes) < before => self.nodes = nodes,
+                Some(nodes) if self.transposed(&nodes) < before => {
+                    self.tell_gone(&nodes);
+                    self.nodes = nodes;
+                }
                 _ => self.outputs = outputs,
             }
         }
@@ -71,7 +76,20 @@ impl Typed {
             let (from, shape) = (self.shape(node.inputs[0]), self.shape(node.output()));
             let large = own.order().iter().filter(|dim| from.dims()[**dim] != 1);
             if large.is_sorted() {
+                let made = self.nodes[index].output();
                 self.nodes[index].op = Box::new(Reshape { shape });
+                self.story.tell(made, "moves nothing but dims of 1");
+            }
+        }
+    }
+
+    /// Tells which transposes are not among the nodes that are left.
+    fn tell_gone(&mut self, left: &[TypedNode]) {
+        let left: BTreeSet<TensorIndex> =
+            left.iter().flat_map(|node| node.outputs.clone()).collect();
+        for node in self.nodes.iter().filter(|node| transpose(node).is_some()) {
+            if !left.contains(&node.output()) {
+                self.story.tell(node.output(), "gone: one that undoes it, or a later one, does");
             }
         }
     }
@@ -134,6 +152,7 @@ impl Moving<'_> {
                 let name = format!("{} before it is transposed", node.name);
                 let info = TensorInfo::new(from.dtype, shape);
                 let source = self.add(&name, info);
+                self.graph.story.stands_for(source, node.output());
                 self.turned[node.output()] = Some(Turned { source, order, absent: true });
                 let outputs = vec![source];
                 self.nodes.push(TypedNode { name: node.name, op, inputs, outputs });

@@ -12,6 +12,7 @@ use crate::Options;
 use crate::error::CompileError;
 use crate::fold;
 use crate::import::{Declared, Dim, Imported, ImportedNode, TYPES, is_onnx};
+use crate::story::Story;
 
 /// Index of a tensor in [`Typed`].
 pub(crate) type TensorIndex = usize;
@@ -51,6 +52,7 @@ pub struct Typed {
     /// Name and tensor of each output.
     pub(crate) outputs: Vec<(String, TensorIndex)>,
     warnings: Vec<String>,
+    pub(crate) story: Story,
 }
 
 /// Finds types and shapes of all tensors, and folds constants.
@@ -87,7 +89,8 @@ fn type_within(
 impl Typed {
     fn empty() -> Self {
         let (tensors, nodes, inputs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tensors, nodes, inputs, outputs: Vec::new(), warnings: Vec::new() }
+        let (outputs, warnings, story) = (Vec::new(), Vec::new(), Story::default());
+        Self { tensors, nodes, inputs, outputs, warnings, story }
     }
 
     /// What was strange in the model and did no harm.
@@ -327,11 +330,36 @@ impl Graph<'_> {
                 _ => self.define(name, info, value).map_err(refuse)?,
             });
         }
+        self.tell(node, &*imported.op, &operands, (outputs[0], folded));
         if !folded {
             let name = node.name.trim_matches('`').to_owned();
             self.typed.nodes.push(TypedNode { name, op: imported.op, inputs: operands, outputs });
         }
         Ok(())
+    }
+
+    /// Tells of a node, and whether its results are known or could be.
+    fn tell(
+        &mut self,
+        node: &ImportedNode,
+        op: &dyn Op,
+        operands: &[TensorIndex],
+        (made, folded): (TensorIndex, bool),
+    ) {
+        let name = match &node.origin {
+            Some(own) if *own != node.op => format!("{own} as {}", node.op),
+            _ => node.op.clone(),
+        };
+        self.typed.story.begin(made, &node.name, name);
+        let constant = |index: &TensorIndex| self.typed.tensors[*index].value.is_some();
+        let constant = operands.iter().all(constant);
+        let what = match (folded, constant || op.reads_shape_only()) {
+            (true, _) if constant => "computed in advance: it depends on constants alone",
+            (true, _) => "computed in advance: it depends on a shape alone",
+            (false, true) => "could be computed in advance, but the budget for that is used up",
+            (false, false) => return,
+        };
+        self.typed.story.tell(made, what);
     }
 
     fn outputs(&mut self) -> Result<(), CompileError> {

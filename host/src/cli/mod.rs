@@ -76,6 +76,10 @@ enum Command {
         /// File to write; default: the model's name with `.om`
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Print what became of each node: which task, what it is a part of, and why not; compiles
+        /// anew
+        #[arg(long)]
+        explain: bool,
     },
     /// Show what is in a model: tasks with shapes and FLOPs, weights, arena
     Inspect {
@@ -184,7 +188,9 @@ fn command(command: &Command) -> Result<u8, Failure> {
                 Picture::Svg => render::svg(&flow),
             })
         }
-        Command::Compile { source, output } => model::compile(source, output.as_deref()),
+        Command::Compile { source, output, explain } => {
+            model::compile(source, output.as_deref(), *explain)
+        }
         Command::Inspect { source } => model::show(source),
         Command::Plan { file, json, no_cache } => {
             let mut graph = graph_file::read(file)?;
@@ -221,9 +227,14 @@ const CELL_MAX: usize = 100;
 /// A text that may come from a file, for a terminal: no control characters, and cut where it is
 /// long.
 fn shown(text: &str) -> String {
+    shown_up_to(CELL_MAX, text)
+}
+
+/// The same with so many characters at most.
+fn shown_up_to(most: usize, text: &str) -> String {
     let mut own = String::new();
     for (index, c) in text.chars().enumerate() {
-        if index == CELL_MAX {
+        if index == most {
             own.push('…');
             break;
         }

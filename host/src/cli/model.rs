@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Failure, exit, print, shown, table};
+use super::{CELL_MAX, Failure, exit, print, shown, shown_up_to, table};
 use crate::error::io_text;
 use crate::graph::{DType, TensorDesc};
 use crate::model::{self, Loadable};
@@ -23,10 +23,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    fn load(&self) -> Result<Loadable, Failure> {
+    fn load(&self, anew: bool) -> Result<Loadable, Failure> {
         let bound = self.input.iter().map(|text| desc(text)).collect::<Result<Vec<_>, _>>()?;
         let name = self.model.file_name().unwrap_or_default().to_string_lossy();
-        model::load(&name, &self.model, &bound, !self.no_cache).map_err(|error| {
+        model::load(&name, &self.model, &bound, !(self.no_cache || anew)).map_err(|error| {
             let what = format!("{}: model", self.model.display());
             Failure::system(&what, &error.found, error.expected, error.hint)
         })
@@ -47,15 +47,37 @@ fn desc(text: &str) -> Result<TensorDesc, Failure> {
     Ok(TensorDesc { name: Some(name.to_owned()), dtype: DType::Float32, shape: dims.into() })
 }
 
-/// Compiles into a file.
-pub(super) fn compile(source: &Source, output: Option<&Path>) -> Result<u8, Failure> {
-    let loaded = source.load()?;
+/// Compiles into a file; with `explain`, says what became of each node.
+pub(super) fn compile(
+    source: &Source,
+    output: Option<&Path>,
+    explain: bool,
+) -> Result<u8, Failure> {
+    let loaded = source.load(explain)?;
     let path = output.map_or_else(|| source.model.with_extension("om"), Path::to_owned);
     write_named(&path, loaded.program.bytes()).map_err(|error| {
         let what = format!("can't write {}", path.display());
         Failure::system(&what, &io_text(&error), "a file that can be written", "name it with `-o`")
     })?;
-    print(&format!("{}: {}\n", path.display(), summary(&loaded)))
+    let mut text = format!("{}: {}\n", path.display(), summary(&loaded));
+    if explain {
+        text.push_str(&explanation(&loaded));
+    }
+    print(&text)
+}
+
+/// A line for each node of the model.
+fn explanation(model: &Loadable) -> String {
+    if model.fates.is_empty() {
+        return "a compiled model has no nodes to explain; name the one it was made of\n"
+            .to_owned();
+    }
+    let line = |fate: &compiler::Fate| {
+        let (node, op) = (shown(&fate.node), shown(&fate.op));
+        // Names of other nodes stand in it.
+        format!("{node} ({op}): {}\n", shown_up_to(4 * CELL_MAX, &fate.what))
+    };
+    model.fates.iter().map(line).collect()
 }
 
 /// Writes what a user named: whole or not at all where a file is or comes to be; through links, and
@@ -92,7 +114,7 @@ fn count(number: u64) -> String {
 
 /// Prints what is in a model.
 pub(super) fn show(source: &Source) -> Result<u8, Failure> {
-    let loaded = source.load()?;
+    let loaded = source.load(false)?;
     let report = &loaded.report;
     let mut text = format!("{}: {}\n", source.model.display(), summary(&loaded));
     for (kind, ports) in [("input", &loaded.inputs), ("output", &loaded.outputs)] {

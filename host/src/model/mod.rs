@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use compiler::Options;
+use compiler::{Fate, Options};
 use npu::aligned::AlignedBytes;
 use npu::inspect::{Report, inspect};
 use npu::program::{MAGIC, Om};
@@ -79,6 +79,8 @@ pub struct Loadable {
     pub inputs: Vec<Port>,
     /// Outputs in that order.
     pub outputs: Vec<Port>,
+    /// What became of each node; none where nothing was compiled.
+    pub fates: Vec<Fate>,
 }
 
 /// Why a model can't be used: found, expected, what to do.
@@ -163,7 +165,9 @@ pub fn load(
         cache::put(&key, &compiled.om);
     }
     notice::say(&format!("compile {node}: done in {:.1} s", start.elapsed().as_secs_f64()));
-    check(compiled.om).map_err(|error| refuse(error, "report this: a fault of the compiler"))
+    let loaded = check(compiled.om)
+        .map_err(|error| refuse(error, "report this: a fault of the compiler"))?;
+    Ok(Loadable { fates: compiled.fates, ..loaded })
 }
 
 /// A program from its bytes, if they are one whose ports messages can carry.
@@ -183,7 +187,7 @@ fn check(bytes: AlignedBytes) -> Result<Loadable, String> {
     let (inputs, outputs) = (ports(&report.inputs)?, ports(&report.outputs)?);
     drop(om);
     let program = Program { bytes: Arc::new(bytes), arena_bytes: report.arena_bytes };
-    Ok(Loadable { program, report, inputs, outputs })
+    Ok(Loadable { program, report, inputs, outputs, fates: Vec::new() })
 }
 
 /// Names and dims as the compiler takes them.

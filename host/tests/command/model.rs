@@ -117,6 +117,19 @@ fn a_frozen_graph_is_compiled_whatever_its_name() {
 }
 
 #[test]
+fn what_became_of_each_node_is_said() {
+    let folder = Folder::new("om-explain");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
+    for _anew in 0..2 {
+        let (exit, out, err) = run(&folder, &["compile", &model, "--explain"]);
+        assert!(exit == 0 && err.contains("done in"), "{err}");
+        assert!(out.ends_with("\nthe_node (Add): task 0, Add\n"), "{out}");
+    }
+    let (exit, out, _) = run(&folder, &["compile", &folder.path("m.om"), "--explain"]);
+    assert!(exit == 0 && out.contains("has no nodes to explain"), "{out}");
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let folder = Folder::new("om-refuse");
     let open = folder.file("open.onnx", &onnx::model("Add", &["p", "q"], None));
