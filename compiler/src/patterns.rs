@@ -1,5 +1,6 @@
 //! Functions that a model spells out become the op that they are: hard sigmoids and hard swishes
-//! written with Add, Clip, Mul and Div, and swishes written with Sigmoid and Mul.
+//! written with Add, Clip, Mul and Div, swishes written with Sigmoid and Mul, and what transformers
+//! spell out ([`transformers`]).
 //!
 //! A found op stands where the last node of its pattern stood; what nobody reads then goes with
 //! the unused.
@@ -16,6 +17,8 @@ use npu::ops::unary::Unary;
 
 use crate::typed::{TensorIndex, Typed, TypedNode};
 
+mod transformers;
+
 /// How far a slope may be from a sixth: exporters write it with six digits.
 const NEAR: f32 = 1e-5;
 
@@ -28,12 +31,14 @@ impl Typed {
                 .hard_sigmoid(index, &maker)
                 .or_else(|| self.hard_swish(index, &maker))
                 .or_else(|| self.swish(index, &maker));
-            if let Some((op, x)) = found {
+            let found = found.or_else(|| self.gelu(index, &maker));
+            let found = found.map(|(op, x)| (op, vec![x]));
+            if let Some((op, inputs)) = found.or_else(|| self.layer_norm(index, &maker)) {
                 let name = op.line().name;
                 let what = format!("with nodes before it this is a {name}");
                 self.story.tell(self.nodes[index].output(), what);
                 self.nodes[index].op = op;
-                self.nodes[index].inputs = vec![x];
+                self.nodes[index].inputs = inputs;
             }
             self.nodes[index].outputs.iter().for_each(|output| maker[*output] = Some(index));
         }

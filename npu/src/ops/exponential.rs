@@ -2,8 +2,9 @@
 
 use crate::element::Real;
 use crate::isa::{self, Routine, Simd};
+use crate::ops::gelu::erf;
 use crate::ops::unary::{Unary, functions};
-use crate::ops::{AttributeSpec, OpEntry, OpError, always, before, types};
+use crate::ops::{AttributeSpec, OpEntry, always, before, types};
 
 /// What elementwise ops had at first.
 const CONSUMED: AttributeSpec = before("consumed_inputs", 6);
@@ -66,10 +67,10 @@ fn logistic(x: &[f32], to: &mut [f32], slope: f32, times: bool) {
 }
 
 /// A function of each float of `x`.
-struct Mapped<'a, F> {
-    x: &'a [f32],
-    to: &'a mut [f32],
-    function: F,
+pub(super) struct Mapped<'a, F> {
+    pub(super) x: &'a [f32],
+    pub(super) to: &'a mut [f32],
+    pub(super) function: F,
 }
 
 impl<F: isa::Function> Routine for Mapped<'_, F> {
@@ -104,39 +105,6 @@ impl crate::ops::unary::Function for Selu {
     }
 }
 
-/// The line of Gelu.
-pub static GELU: OpEntry = OpEntry {
-    import: |node| {
-        let tanh = match node.text("approximate")? {
-            None | Some("none") => 0.0,
-            Some("tanh") => 1.0,
-            Some(other) => return Err(OpError::attribute("approximate", other, "none, tanh")),
-        };
-        Ok(crate::ops::Imported::first(Unary::<Gelu>::new([tanh, 0.0])))
-    },
-    ..Unary::<Gelu>::entry("Gelu", 51, &[20], &types::floats(20), &[always("approximate")])
-};
-
-/// x times the share of a normal distribution below x; or nearly so (`tanh`).
-#[derive(Clone, Copy, Debug)]
-pub struct Gelu;
-
-impl crate::ops::unary::Function for Gelu {
-    const ENTRY: &'static OpEntry = &GELU;
-    const PARAMETERS: &'static [(&'static str, f32)] = &[];
-
-    #[inline(always)]
-    fn of<R: Real>(x: R, [tanh, _]: [R; 2]) -> R {
-        let share = if tanh == R::ZERO {
-            erf(x * R::c(std::f64::consts::FRAC_1_SQRT_2))
-        } else {
-            let inner = x + R::c(0.044_715) * x * x * x;
-            (R::c((2.0 / std::f64::consts::PI).sqrt()) * inner).tanh()
-        };
-        R::c(0.5) * x * (R::c(1.0) + share)
-    }
-}
-
 /// 1 / (1 + exp(-x)).
 #[inline(always)]
 pub(super) fn sigmoid<R: Real>(x: R) -> R {
@@ -149,66 +117,10 @@ pub(super) fn softplus<R: Real>(x: R) -> R {
     x.most(R::ZERO) + (-x.abs()).exp().ln_1p()
 }
 
-/// The error function: its series near 0, else one minus Chebyshev's fit of the rest (Numerical
-/// Recipes, 6.2), which is off by 1.2e-7 of the rest at most.
-#[inline(always)]
-pub(super) fn erf<R: Real>(x: R) -> R {
-    const SERIES: [f64; 9] = [
-        1.0,
-        -1.0 / 3.0,
-        0.1,
-        -1.0 / 42.0,
-        1.0 / 216.0,
-        -1.0 / 1320.0,
-        1.0 / 9360.0,
-        -1.0 / 75_600.0,
-        1.0 / 685_440.0,
-    ];
-    const REST: [f64; 10] = [
-        -1.265_512_23,
-        1.000_023_68,
-        0.374_091_96,
-        0.096_784_18,
-        -0.186_288_06,
-        0.278_868_07,
-        -1.135_203_98,
-        1.488_515_87,
-        -0.822_152_23,
-        0.170_872_77,
-    ];
-    let sum = |terms: &[f64], x: R| terms.iter().rev().fold(R::ZERO, |sum, c| sum * x + R::c(*c));
-    let size = x.abs();
-    if size < R::c(0.75) {
-        return R::c(std::f64::consts::FRAC_2_SQRT_PI) * x * sum(&SERIES, x * x);
-    }
-    let t = R::c(1.0) / (R::c(1.0) + R::c(0.5) * size);
-    let rest = t * (sum(&REST, t) - x * x).exp();
-    let own = R::c(1.0) - rest;
-    if x < R::ZERO { -own } else { own }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::isa::Isa;
-
-    #[test]
-    fn the_error_function_on_both_sides_of_the_seam() {
-        let known = [
-            (0.0, 0.0),
-            (0.1, 0.112_462_916_018_284_9),
-            (0.7, 0.677_801_193_837_418_5),
-            (0.8, 0.742_100_964_707_660_5),
-            (1.0, 0.842_700_792_949_714_9),
-            (2.0, 0.995_322_265_018_952_7),
-            (6.0, 1.0),
-        ];
-        for (x, expected) in known {
-            assert!((erf(x) - expected).abs() < 2e-7, "{x}: {}", erf(x));
-            assert!((erf(-x) + expected).abs() < 2e-7, "-{x}");
-        }
-        assert!(erf(f64::NAN).is_nan());
-    }
 
     #[test]
     fn sigmoids_and_swishes_on_every_isa() {

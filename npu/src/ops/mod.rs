@@ -298,9 +298,10 @@ ops! {
     dropout: ENTRY;
     elements: GATHER, GATHER_ND, SCATTER, SCATTER_ND, SCATTER_OLD;
     expand: ENTRY;
-    exponential: CELU, ELU, ERF, EXP, GELU, LOG, MISH, RECIPROCAL, SELU, SIGMOID, SOFTPLUS,
-        SOFTSIGN, SQRT, SWISH, TANH;
+    exponential: CELU, ELU, ERF, EXP, LOG, MISH, RECIPROCAL, SELU, SIGMOID, SOFTPLUS, SOFTSIGN,
+        SQRT, SWISH, TANH;
     gather: ENTRY;
+    gelu: GELU;
     general_mat_mul: ENTRY;
     global_average_pool: ENTRY;
     global_pool: LP, MAX;

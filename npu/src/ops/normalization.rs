@@ -3,7 +3,8 @@
 
 use crate::DataType;
 use crate::cast::elements_mut;
-use crate::element::{Element, Real};
+use crate::element::Element;
+use crate::isa::{self, LANES, Routine, Simd};
 use crate::numbers::{BLOCK, NumbersMut};
 use crate::ops::broadcast::Walk;
 use crate::ops::movement;
@@ -111,6 +112,12 @@ fn from_axis(node: &Node<'_>, name: &str, default: i64) -> Result<usize, OpError
 }
 
 impl Norm {
+    /// LayerNormalization over the last dim of `rank`, with one output.
+    #[must_use]
+    pub fn of_last_dim(rank: usize, epsilon: f32) -> Self {
+        Self { form: Form::Layer { statistics: 1 }, axis: rank.saturating_sub(1), epsilon }
+    }
+
     fn import(form: Form, axis: usize, node: &Node<'_>) -> Result<Imported, OpError> {
         match node.int("stash_type")? {
             None | Some(1) => {}
@@ -134,17 +141,15 @@ impl Norm {
     }
 
     /// Normalises a lane; answers its mean and by what it was multiplied.
-    fn lane<R: Real>(&self, lane: &mut [R]) -> [R; 2] {
-        let count = R::of_i64(i64::try_from(lane.len()).unwrap_or(i64::MAX));
+    fn lane(&self, lane: &mut [f64]) -> [f64; 2] {
+        #[expect(clippy::cast_precision_loss, reason = "a mean of so many is no more exact")]
+        let count = lane.len() as f64;
         let mean = match self.form {
-            Form::Rms => R::ZERO,
-            _ => lane.iter().fold(R::ZERO, |sum, x| sum + *x) / count,
+            Form::Rms => 0.0,
+            _ => lane.iter().sum::<f64>() / count,
         };
-        let squares = lane.iter().fold(R::ZERO, |sum, x| {
-            let x = *x - mean;
-            sum + x * x
-        });
-        let inverse = R::c(1.0) / (squares / count + R::c(f64::from(self.epsilon))).sqrt();
+        let squares: f64 = lane.iter().map(|x| (x - mean) * (x - mean)).sum();
+        let inverse = 1.0 / (squares / count + f64::from(self.epsilon)).sqrt();
         lane.iter_mut().for_each(|x| *x = (*x - mean) * inverse);
         [mean, inverse]
     }
@@ -164,8 +169,14 @@ impl Norm {
         let lane = self.lane_length(&shape);
         movement::copy(inputs, output)?;
         for index in 0..shape.elements() / lane {
-            let own = self.lane(&mut output.elements::<f32>()?[index * lane..][..lane]);
-            Self::keep(output, index, own.map(f64::from))?;
+            let mut by = [0.0; 2];
+            isa::run(Lane {
+                lane: &mut output.elements::<f32>()?[index * lane..][..lane],
+                centred: self.form != Form::Rms,
+                epsilon: self.epsilon,
+                by: &mut by,
+            });
+            Self::keep(output, index, by.map(f64::from))?;
         }
         self.scale(inputs, &mut |operand, own| {
             let (from, to) = (inputs.elements::<f32>(operand)?, output.elements::<f32>()?);
@@ -231,6 +242,48 @@ impl Norm {
             of(operand, &Walk::new(&whole, [&own]))?;
         }
         Ok(())
+    }
+}
+
+/// A lane of floats, normalised in place; answers as [`Norm::lane`] does.
+struct Lane<'a> {
+    lane: &'a mut [f32],
+    centred: bool,
+    epsilon: f32,
+    by: &'a mut [f32; 2],
+}
+
+impl Routine for Lane<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let zero = simd.splat(0.0);
+        #[expect(clippy::cast_precision_loss, reason = "a mean of so many is no more exact")]
+        let count = self.lane.len() as f32;
+        let (vectors, rest) = self.lane.as_chunks_mut::<LANES>();
+        let mut mean = 0.0;
+        if self.centred {
+            let mut sum = simd.load_part(rest);
+            for own in vectors.iter() {
+                sum = simd.add(sum, simd.load(own));
+            }
+            mean = simd.sum(sum) / count;
+        }
+        let less = simd.splat(-mean);
+        let mut squares = zero;
+        for own in vectors.iter() {
+            let own = simd.add(simd.load(own), less);
+            squares = simd.mul_add(own, own, squares);
+        }
+        let of_rest = rest.iter().fold(0.0, |sum, own| sum + (own - mean) * (own - mean));
+        let variance = (simd.sum(squares) + of_rest) / count;
+        let inverse = 1.0 / (variance + self.epsilon).sqrt();
+        let by = simd.splat(inverse);
+        for own in vectors {
+            let scaled = simd.mul(simd.add(simd.load(own), less), by);
+            simd.store(scaled, own);
+        }
+        rest.iter_mut().for_each(|own| *own = (*own - mean) * inverse);
+        *self.by = [mean, inverse];
     }
 }
 
