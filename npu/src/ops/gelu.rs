@@ -1,7 +1,8 @@
 //! Gelu and the error function behind it.
 //!
 //! In vectors, with `r` as one minus the error function of `|x| / sqrt(2)`:
-//! `max(x, 0) - |x| * r / 2` needs no case; and `x / (1 + exp(-2 u))` where `(1 + tanh(u)) / 2` is the share.
+//! `max(x, 0) - |x| * r / 2` needs no case; and `x / (1 + exp(-2 u))` where `(1 + tanh(u)) / 2` is
+//! the share.
 
 use crate::element::Real;
 use crate::isa::{self, Simd};
