@@ -207,6 +207,20 @@ impl<B: AsRef<[u8]>> Model<B> {
         outputs: &mut [&mut [u8]],
         arena: &mut [u8],
     ) -> Result<(), RunError> {
+        self.run_observed(inputs, outputs, arena, |_| {})
+    }
+
+    /// As [`Model::run`]; calls `ended` with the index of each task when it has ended.
+    ///
+    /// # Errors
+    /// As [`Model::run`].
+    pub fn run_observed(
+        &self,
+        inputs: &[Input<'_>],
+        outputs: &mut [&mut [u8]],
+        arena: &mut [u8],
+        mut ended: impl FnMut(usize),
+    ) -> Result<(), RunError> {
         self.check_inputs(inputs)?;
         self.check_memory(outputs, arena)?;
         for (index, task) in self.om.tasks().iter().enumerate() {
@@ -216,6 +230,7 @@ impl<B: AsRef<[u8]>> Model<B> {
                 _ => self.step::<OUTPUTS_MAX, { OUTPUTS_MAX + 2 }>(task, inputs, outputs, arena),
             };
             outcome.map_err(|fault| RunError::Task { task: index, fault })?;
+            ended(index);
         }
         Ok(())
     }

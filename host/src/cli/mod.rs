@@ -5,6 +5,7 @@
 
 mod exit;
 mod inputs;
+mod inspect;
 mod interrupt;
 mod logs;
 mod model;
@@ -81,11 +82,8 @@ enum Command {
         #[arg(long)]
         explain: bool,
     },
-    /// Show what is in a model: tasks with shapes and FLOPs, weights, arena
-    Inspect {
-        #[command(flatten)]
-        source: model::Source,
-    },
+    /// Show what is in a model: tasks with shapes and FLOPs, weights, arena; how long they take
+    Inspect(inspect::Args),
     /// Print the JSON schema of graph files, for editors
     Schema,
 }
@@ -191,7 +189,7 @@ fn command(command: &Command) -> Result<u8, Failure> {
         Command::Compile { source, output, explain } => {
             model::compile(source, output.as_deref(), *explain)
         }
-        Command::Inspect { source } => model::show(source),
+        Command::Inspect(args) => inspect::run(args),
         Command::Plan { file, json, no_cache } => {
             let mut graph = graph_file::read(file)?;
             graph.no_cache = *no_cache;

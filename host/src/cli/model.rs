@@ -1,9 +1,9 @@
-//! `dflow compile` and `dflow inspect`: models outside of a graph.
+//! `dflow compile`, and what it has in common with `dflow inspect`: models outside of a graph.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{CELL_MAX, Failure, exit, print, shown, shown_up_to, table};
+use super::{CELL_MAX, Failure, print, shown, shown_up_to};
 use crate::error::io_text;
 use crate::graph::{DType, TensorDesc};
 use crate::model::{self, Loadable};
@@ -13,7 +13,7 @@ use crate::plan::bytes_text;
 #[derive(Debug, clap::Args)]
 pub(super) struct Source {
     /// Model: ONNX, a frozen TensorFlow graph, or compiled (OM)
-    model: PathBuf,
+    pub(super) model: PathBuf,
     /// Dims of an input, for dims that the model leaves open: NAME=1x3x224x224
     #[arg(long, value_name = "NAME=DIMS")]
     input: Vec<String>,
@@ -23,7 +23,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    fn load(&self, anew: bool) -> Result<Loadable, Failure> {
+    pub(super) fn load(&self, anew: bool) -> Result<Loadable, Failure> {
         let bound = self.input.iter().map(|text| desc(text)).collect::<Result<Vec<_>, _>>()?;
         let name = self.model.file_name().unwrap_or_default().to_string_lossy();
         model::load(&name, &self.model, &bound, !(self.no_cache || anew)).map_err(|error| {
@@ -90,7 +90,7 @@ fn write_named(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-fn summary(model: &Loadable) -> String {
+pub(super) fn summary(model: &Loadable) -> String {
     let report = &model.report;
     format!(
         "{} tasks, {} FLOPs, weights {}, arena {} ({} in use at once), file {}",
@@ -110,46 +110,6 @@ fn count(number: u64) -> String {
         Some((unit, name)) => format!("{}.{:02}{name}", number / unit, number % unit * 100 / unit),
         None => number.to_string(),
     }
-}
-
-/// Prints what is in a model.
-pub(super) fn show(source: &Source) -> Result<u8, Failure> {
-    let loaded = source.load(false)?;
-    let report = &loaded.report;
-    let mut text = format!("{}: {}\n", source.model.display(), summary(&loaded));
-    for (kind, ports) in [("input", &loaded.inputs), ("output", &loaded.outputs)] {
-        for (index, port) in ports.iter().enumerate() {
-            text.push_str(&format!(
-                "{kind} {index}  {}: {} {}\n",
-                shown(&port.name),
-                port.dtype,
-                port.shape
-            ));
-        }
-    }
-    let heading = ["task", "op", "inputs", "output", "FLOPs", "weights, bytes", "scratch", "name"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    rows.extend(report.tasks.iter().enumerate().map(|(index, task)| {
-        let inputs: Vec<String> =
-            task.inputs.iter().map(|input| input.info.shape.to_string()).collect();
-        vec![
-            index.to_string(),
-            task.op.clone(),
-            inputs.join(" "),
-            task.outputs
-                .iter()
-                .map(|output| output.info.to_string())
-                .collect::<Vec<_>>()
-                .join(", "),
-            task.flops.to_string(),
-            task.weights_bytes.to_string(),
-            task.scratch_bytes.to_string(),
-            task.name.clone(),
-        ]
-    }));
-    text.push_str(&table(&rows));
-    let _done = print(&text)?;
-    Ok(exit::DONE)
 }
 
 #[cfg(test)]

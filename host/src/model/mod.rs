@@ -5,6 +5,9 @@
 //! of its model is compared in [`crate::check`].
 
 mod cache;
+mod profile;
+
+pub use profile::{Profile, profile};
 
 pub(crate) use cache::write_whole;
 

@@ -130,6 +130,29 @@ fn what_became_of_each_node_is_said() {
 }
 
 #[test]
+fn a_profile_says_what_each_task_takes() {
+    let folder = Folder::new("om-profile");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
+    let (exit, out, err) = run(&folder, &["inspect", &model, "--profile"]);
+    assert_eq!(exit, 0, "{err}");
+    for word in ["runs on one thread", "us a run", "share", "GFLOP/s", "Add", "100.0 %", "the_node"]
+    {
+        assert!(out.contains(word), "{word}\n{out}");
+    }
+    let (exit, out, err) = run(&folder, &["inspect", &model, "--profile", "--json"]);
+    assert_eq!(exit, 0, "{err}");
+    let object: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let (profile, task) = (&object["profile"], &object["tasks"][0]);
+    assert!(profile["runs"].as_u64().unwrap() >= 5, "{out}");
+    assert!(task["us"].is_f64() && profile["us"].is_f64(), "{out}");
+    assert_eq!((&task["op"], &task["flops"]), (&"Add".into(), &6.into()), "{out}");
+    assert_eq!(task["outputs"][0]["shape"], serde_json::json!([2, 3]));
+    let (_, out, _) = run(&folder, &["inspect", &model, "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(object["profile"].is_null() && object["tasks"][0]["us"].is_null(), "{out}");
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let folder = Folder::new("om-refuse");
     let open = folder.file("open.onnx", &onnx::model("Add", &["p", "q"], None));

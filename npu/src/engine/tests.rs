@@ -57,6 +57,21 @@ fn run(model: &Model<AlignedBytes>, values: &[f32]) -> (Vec<f32>, Vec<f32>) {
 }
 
 #[test]
+fn an_observer_sees_each_task_end_in_order() {
+    let (model, x) = (model(2.0), bytes(&[1.0, -2.0, 3.0, -4.0]));
+    let (mut first, mut second) = (AlignedBytes::zeroed(16), AlignedBytes::zeroed(16));
+    let mut arena = AlignedBytes::zeroed(128);
+    let inputs = [Input { info: info(&[2, 2]), bytes: &x }];
+    let mut seen = Vec::new();
+    let outputs: &mut [&mut [u8]] = &mut [&mut first, &mut second];
+    model.run_observed(&inputs, outputs, &mut arena, |task| seen.push(task)).unwrap();
+    assert_eq!(seen, [0, 1, 2]);
+    seen.clear();
+    let refused = model.run_observed(&inputs, outputs, &mut [], |task| seen.push(task));
+    assert!(refused.is_err() && seen.is_empty());
+}
+
+#[test]
 fn models_side_by_side() {
     let (double, negate) = (model(2.0), model(-1.0));
     let values = [1.0, -2.0, 3.0, -4.0];
