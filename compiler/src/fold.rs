@@ -76,7 +76,7 @@ pub(crate) fn fold(
     let mut scratch = AlignedBytes::zeroed(scratch);
     let mut results: Vec<(TensorInfo, AlignedBytes)> =
         infos.iter().map(|info| (*info, AlignedBytes::zeroed(info.bytes()))).collect();
-    run_into(op, &TensorList(&inputs), &mut results, &mut scratch)?;
+    run_into(op, &TensorList(&inputs), &mut results, &mut scratch, None)?;
     Ok(Some(results.into_iter().map(|(_, bytes)| Bytes::from_owner(bytes)).collect()))
 }
 

@@ -86,7 +86,7 @@ fn all_models_of_a_device_share_one_process() {
     let add = |p: &str, q: &str| model.node().input("p", p).input("q", q);
     let graph = graph(add("a", "b"), "third.0")
         .node("twins", add("sum.0", "a").instances(2))
-        .node("third", single.node().input("p", "twins.0").device(3));
+        .node("third", single.node().input("p", "twins.0").device(3).threads(2));
     let plan = plan(graph);
     let all: Vec<_> = plan.executors.iter().map(|one| (one.slot, one.label.as_str())).collect();
     let expected = [
@@ -115,6 +115,7 @@ fn all_models_of_a_device_share_one_process() {
         "flow m: 2 executor(s)",
         "slot 5  device:0: one process for sum, twins@0, twins@1",
         "in the process of device:3",
+        "slot 6  device:3: one process for third; 2 threads a run",
         "answers without data: depth 3 + 2",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
@@ -212,8 +213,8 @@ fn a_graph_file_says_the_same() {
     let text = format!(
         "name: f\ninputs:\n  a: {{dtype: float32, shape: [2, 3]}}\nnodes:\n  sum:\n    \
          model: {}\n    inputs_tensor_desc:\n      - {{dtype: float32, shape: [2, 3]}}\n      \
-         - {{name: q, dtype: float32, shape: [2, 3]}}\n    device: 1\n    inputs: [a, a]\n\
-         outputs:\n  out: sum.0\n",
+         - {{name: q, dtype: float32, shape: [2, 3]}}\n    device: 1\n    threads: 2\n    \
+         inputs: [a, a]\noutputs:\n  out: sum.0\n",
         model.0.display()
     );
     let mut graph = graph_file::from_yaml(&text, "f.yaml").unwrap();
@@ -223,7 +224,8 @@ fn a_graph_file_says_the_same() {
     let plan = plan(graph);
     assert_eq!((plan.executors.len(), plan.executors[1].label.as_str()), (2, "device:1"));
     let keys = "    function: f\n    outputs: {o: {dtype: int8, shape: [1]}}";
-    let function = text.replace("model:", "library:").replace("    device: 1", keys);
+    let function =
+        text.replace("model:", "library:").replace("    device: 1\n    threads: 2", keys);
     let error = graph_file::from_yaml(&function, "f.yaml").unwrap().check().unwrap_err();
     assert!(words(&error).contains("only models have it"), "{error}");
 }

@@ -16,6 +16,7 @@ use executor_rt::node::{self, Control, End, Failure, Node, Resume};
 use executor_rt::proto::LoadModelRequest;
 use executor_rt::server::Reply;
 use executor_rt::{environment, interpose, process, report};
+use npu::team::Team;
 use sys::clock::MonoTime;
 use sys::doorbell::EventFd;
 
@@ -73,6 +74,8 @@ pub(crate) struct Device {
     /// By root model and model.
     pub(crate) handles: BTreeMap<(u32, u32), Handle>,
     pub(crate) models: Models,
+    /// Threads that all models share.
+    pub(crate) team: Option<&'static Team>,
     /// Before every model path.
     pub(crate) base: String,
     pub(crate) logger: &'static Logger,
@@ -271,8 +274,8 @@ impl Device {
         let resume = node::adopt(&mut node);
         ctl.last_code.store(0, Ordering::Release);
         let load::Parts { sources, targets, arena } = parts;
-        let model = Arc::clone(model);
-        Ok((Box::new(Loaded { node, model, sources, targets, arena, logger }), resume))
+        let (model, team) = (Arc::clone(model), self.team);
+        Ok((Box::new(Loaded { node, model, sources, targets, arena, team, logger }), resume))
     }
 
     /// Gives models back and makes their places free; codes of those that could not be.

@@ -17,9 +17,10 @@ use executor_rt::log::Logger;
 use executor_rt::node::{Failure, open, request, step};
 use executor_rt::proto::deployer::DUMMY_QUEUE;
 use executor_rt::proto::{CONTROL_BYTES_MAX, decode_load_file};
-use executor_rt::report;
 use executor_rt::server::{self, Dialect, MessageServer};
 use executor_rt::waiter::Waiter;
+use executor_rt::{interpose, report};
+use npu::team::Team;
 use sys::doorbell::EventFd;
 
 use crate::device::{Device, Nothing, Place};
@@ -31,6 +32,8 @@ use crate::place::{self, Desk, STATE_FREE};
 const ATTACH_MS: u64 = 10_000;
 /// Argument with the load file.
 const LOAD_PATH: &str = "--load_path";
+/// Argument with the number of threads that compute a run together.
+const THREADS: &str = "--threads";
 /// Argument with what stands before every path.
 const BASE_DIR: &str = "--base_dir";
 
@@ -69,6 +72,7 @@ fn bare(env: &Environment, args: &BuiltinArgs, logger: &'static Logger) -> Resul
         places: Vec::new(),
         handles: BTreeMap::new(),
         models: Models::default(),
+        team: None,
         base: args.options.get(BASE_DIR).cloned().unwrap_or_default(),
         logger,
         loggers: std::cell::RefCell::default(),
@@ -92,6 +96,7 @@ fn open_control(device: &mut Device, args: &BuiltinArgs) -> Result<(), Failure> 
 /// Threads, load file, init response.
 fn finish(device: &mut Device, env: &Environment, args: &BuiltinArgs) -> Result<(), Failure> {
     env.attached.populate_own().map_err(|e| Failure::new(e.code(), e.to_string()))?;
+    device.team = team(args, device.logger)?;
     start_threads(device, env)?;
     if let Some(path) = args.options.get(LOAD_PATH) {
         load_file(device, path)?;
@@ -110,6 +115,28 @@ fn finish(device: &mut Device, env: &Environment, args: &BuiltinArgs) -> Result<
     report::info(device.logger, None, text);
     device.node.publish();
     Ok(())
+}
+
+/// The threads that compute runs together with a model's own: as many as were asked for, but no
+/// more than one a core. They live as long as the process.
+fn team(args: &BuiltinArgs, logger: &Logger) -> Result<Option<&'static Team>, Failure> {
+    let Some(word) = args.options.get(THREADS) else { return Ok(None) };
+    let asked: Option<usize> = word.parse().ok().filter(|asked| (1..=64).contains(asked));
+    let asked = asked.ok_or_else(|| {
+        Failure::new(Code::PARAM_INVALID, format!("{THREADS}={word}: expected 1 to 64"))
+    })?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if asked > cores {
+        let text = format_args!("{asked} threads asked for, {cores} cores: {cores} threads");
+        report::warn(logger, None, text);
+    }
+    let threads = asked.min(cores);
+    if threads == 1 {
+        return Ok(None);
+    }
+    let team = Team::new(threads, interpose::adopt_thread);
+    let team = team.map_err(|e| Failure::new(Code::FAILED, format!("thread: {e}")))?;
+    Ok(Some(Box::leak(Box::new(team))))
 }
 
 /// One thread for every further slot of the process.

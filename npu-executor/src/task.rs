@@ -20,6 +20,7 @@ use executor_rt::node::{HeadOf, Node, Task, Verdict, add};
 use executor_rt::{payload, report};
 use npu::aligned::{AlignedBytes, is_aligned};
 use npu::engine::{Input, RunError};
+use npu::team::Team;
 use sys::clock::MonoTime;
 
 use crate::model::Model;
@@ -67,6 +68,8 @@ pub(crate) struct Loaded {
     pub(crate) targets: Box<[Target]>,
     /// Working memory of a run.
     pub(crate) arena: AlignedBytes,
+    /// Threads of the device that help, unless they help another model.
+    pub(crate) team: Option<&'static Team>,
     /// Log under the name of the graph's node.
     pub(crate) logger: &'static Logger,
 }
@@ -123,7 +126,7 @@ impl Loaded {
 
     #[allow(clippy::result_large_err, reason = "a box would allocate; a fault is rare")]
     fn run(&mut self) -> Result<(), Fault> {
-        let Loaded { node, model, sources, targets, arena, .. } = self;
+        let Loaded { node, model, sources, targets, arena, team, .. } = self;
         let Node { worker, reader, .. } = node;
         let mut inputs: heapless::Vec<Input<'_>, BOUND_MAX> = heapless::Vec::new();
         let mut copied = 0;
@@ -141,7 +144,7 @@ impl Loaded {
                     .ok_or(Fault::Output(index))?,
             });
         }
-        let run = model.run(&inputs, &mut outputs, arena).map_err(Fault::Run);
+        let run = model.run_with(&inputs, &mut outputs, arena, *team, |_| {}).map_err(Fault::Run);
         if copied != 0 {
             add(&worker.private.ctl.bytes_copied, copied);
         }

@@ -48,6 +48,45 @@ fn two_models_of_one_process_do_not_meet() {
 }
 
 #[test]
+fn threads_of_a_device_compute_the_runs_of_its_models_together() {
+    let mut device = Device::new();
+    let mut first = device.with(2, &models::mean_of_many());
+    let mut second = device.with(4, &models::mean_of_many());
+    device.threads = "2";
+    device.start();
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", device.pid())).unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+    let members = names.filter(|name| name.as_ref().is_ok_and(|name| name.starts_with("team-")));
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(members.count(), cores.min(2) - 1);
+    for (id, x) in (1..=100).zip((0u8..10).cycle()) {
+        let x = f32::from(x);
+        device.feed(&mut first, 0, id, &[x]);
+        device.feed(&mut second, 0, id + 1000, &[x + 1.0]);
+        device.fetch(&mut first, 0).assert_data(id, &[x + 1.0]);
+        device.fetch(&mut second, 0).assert_data(id + 1000, &[x + 2.0]);
+    }
+    for slot in [DEVICE, 2, 4] {
+        assert_eq!(device.ctl(slot).runtime_allocations.load(Ordering::Relaxed), 0);
+    }
+    device.finalize();
+}
+
+#[test]
+fn a_number_of_threads_that_is_none_is_refused() {
+    for threads in ["0", "65", "two"] {
+        let mut device = Device::new();
+        let _links = device.with(2, &models::plus(&[1.0]));
+        device.threads = threads;
+        device.spawn();
+        let response = device.response();
+        let text = format!("--threads={threads}: expected 1 to 64");
+        assert!(response.error_message.contains(&text), "{response:?}");
+        assert_eq!(device.end(), Event::Exited(1), "{}", device.logs());
+    }
+}
+
+#[test]
 fn two_inputs_two_outputs_and_fan_out() {
     let mut device = Device::new();
     let mut links = device.link(3, 2, 3);

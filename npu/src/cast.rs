@@ -7,7 +7,7 @@ use crate::half::{Bf16, F16};
 /// A type for which every bit pattern is a value and that has no padding.
 ///
 /// Implemented here only, for the types in this file.
-pub trait Plain: Copy + sealed::Sealed + 'static {}
+pub trait Plain: Copy + Send + Sync + sealed::Sealed + 'static {}
 
 mod sealed {
     /// Keeps [`super::Plain`] to the types that were looked at.

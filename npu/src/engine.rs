@@ -18,6 +18,7 @@ use crate::DataType;
 use crate::aligned::is_aligned;
 use crate::program::{Om, OmError, Place, Task, Tensor};
 use crate::shape::Shape;
+use crate::team::Team;
 use crate::tensor::{Fault, Inputs, OUTPUTS_MAX, Output, Part, TensorInfo, type_name};
 
 /// An input of a run: what the caller says it is, and its bytes.
@@ -207,18 +208,20 @@ impl<B: AsRef<[u8]>> Model<B> {
         outputs: &mut [&mut [u8]],
         arena: &mut [u8],
     ) -> Result<(), RunError> {
-        self.run_observed(inputs, outputs, arena, |_| {})
+        self.run_with(inputs, outputs, arena, None, |_| {})
     }
 
-    /// As [`Model::run`]; calls `ended` with the index of each task when it has ended.
+    /// As [`Model::run`], on the threads of a team, with the same results; calls `ended` with the
+    /// index of each task when it has ended.
     ///
     /// # Errors
     /// As [`Model::run`].
-    pub fn run_observed(
+    pub fn run_with(
         &self,
         inputs: &[Input<'_>],
         outputs: &mut [&mut [u8]],
         arena: &mut [u8],
+        team: Option<&Team>,
         mut ended: impl FnMut(usize),
     ) -> Result<(), RunError> {
         self.check_inputs(inputs)?;
@@ -226,8 +229,9 @@ impl<B: AsRef<[u8]>> Model<B> {
         for (index, task) in self.om.tasks().iter().enumerate() {
             let outcome = match task.outputs[..] {
                 [output] if self.om.tensors()[output].bytes == 0 => Ok(()),
-                [_] => self.step::<1, 3>(task, inputs, outputs, arena),
-                _ => self.step::<OUTPUTS_MAX, { OUTPUTS_MAX + 2 }>(task, inputs, outputs, arena),
+                [_] => self.step::<1, 3>(task, inputs, outputs, arena, team),
+                _ => self
+                    .step::<OUTPUTS_MAX, { OUTPUTS_MAX + 2 }>(task, inputs, outputs, arena, team),
             };
             outcome.map_err(|fault| RunError::Task { task: index, fault })?;
             ended(index);
@@ -289,6 +293,7 @@ impl<B: AsRef<[u8]>> Model<B> {
         inputs: &[Input<'_>],
         outputs: &mut [&'o mut [u8]],
         arena: &mut [u8],
+        team: Option<&Team>,
     ) -> Result<(), Fault> {
         let tensors = self.om.tensors();
         let mut cuts = [const { 0..0 }; CUTS];
@@ -310,7 +315,7 @@ impl<B: AsRef<[u8]>> Model<B> {
         let weights = self.om.weights();
         let view =
             View { tensors, operands: &task.operands, weights, inputs, outputs, pieces: &pieces };
-        let outcome = call(task, &view, &mut own, &mut lent, scratch);
+        let outcome = call(task, &view, &mut own, &mut lent, scratch, team);
         for (lent, output) in lent.into_iter().zip(&task.outputs) {
             if let Place::Output(slot) = tensors[*output].place {
                 outputs[slot] = lent;
@@ -327,6 +332,7 @@ fn call<const N: usize>(
     own: &mut [&mut [u8]],
     lent: &mut [&mut [u8]; N],
     scratch: &mut [u8],
+    team: Option<&Team>,
 ) -> Result<(), Fault> {
     let mut parts = [const { None }; N];
     let memory = own.iter_mut().zip(lent);
@@ -338,7 +344,7 @@ fn call<const N: usize>(
     }
     let (first, more) = parts.split_first_mut().ok_or(Fault::Memory)?;
     let Part { info, bytes } = first.take().ok_or(Fault::Memory)?;
-    task.op.run(view, &mut Output { info, bytes, scratch, more })
+    task.op.run(view, &mut Output { info, bytes, scratch, more, team })
 }
 
 /// What is left of an arena, as (offset, bytes), and the places that were taken out.

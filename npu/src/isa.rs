@@ -58,6 +58,11 @@ pub fn at_most<R>(limit: Isa, of: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The limit of this thread: what its helpers are limited to.
+pub(crate) fn limit() -> Isa {
+    LIMIT.get()
+}
+
 /// A kernel's inner part. `run` and everything it calls in a loop is `#[inline(always)]`, so that
 /// it is compiled for the instructions of its caller.
 pub(crate) trait Routine {

@@ -22,6 +22,7 @@ pub mod ops;
 pub mod params;
 pub mod program;
 pub mod shape;
+pub mod team;
 pub mod tensor;
 
 #[cfg(target_endian = "big")]

@@ -9,6 +9,7 @@ pub use crate::element::Element;
 use crate::numbers::{Numbers, NumbersMut, Wide};
 use crate::ops::Op;
 use crate::shape::{Shape, ShapeError};
+use crate::team::Team;
 
 /// Type and shape of a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,6 +210,8 @@ pub struct Output<'a> {
     pub scratch: &'a mut [u8],
     /// The further outputs of an op that has more than one; all are there.
     pub more: &'a mut [Option<Part<'a>>],
+    /// Threads that parts of the result may be dealt out to.
+    pub team: Option<&'a Team>,
 }
 
 /// A further output of a kernel call.
@@ -282,6 +285,7 @@ pub fn run_into(
     inputs: &TensorList<'_>,
     outputs: &mut [(TensorInfo, AlignedBytes)],
     scratch: &mut [u8],
+    team: Option<&Team>,
 ) -> Result<(), Fault> {
     let mut parts: Vec<Option<Part<'_>>> =
         outputs.iter_mut().map(|(info, bytes)| Some(Part { info, bytes })).collect();
@@ -290,7 +294,7 @@ pub fn run_into(
     if bytes.is_empty() && more.is_empty() {
         return Ok(());
     }
-    op.run(inputs, &mut Output { info, bytes, scratch, more })
+    op.run(inputs, &mut Output { info, bytes, scratch, more, team })
 }
 
 /// A list of tensors in memory as the inputs of a call: for tests and for folding.

@@ -3,19 +3,25 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use npu::DataType;
 use npu::aligned::AlignedBytes;
 use npu::engine::{Input, Model};
 use npu::ops::conv::Conv;
+use npu::ops::relu::Relu;
 use npu::ops::{Activation, Op};
 use npu::program::{Place, Writer};
 use npu::shape::Shape;
+use npu::team::Team;
 use npu::tensor::TensorInfo;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
+
+/// Of all threads.
+static ALL: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
@@ -23,6 +29,7 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
+        ALL.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's promises are those of `System.alloc`.
         unsafe { System.alloc(layout) }
     }
@@ -73,4 +80,32 @@ fn a_run_allocates_nothing() {
         model.run(&wrong, &mut [&mut out], &mut arena).unwrap_err();
     }
     assert_eq!(COUNT.get(), before);
+    // Here, since it counts what all threads do.
+    a_run_of_a_team_allocates_nothing();
+}
+
+/// One task that is large enough for a team.
+fn large(x: &TensorInfo) -> Model<AlignedBytes> {
+    let mut writer = Writer::new();
+    let (input, output) =
+        (writer.tensor("x", x, Place::Input(0)), writer.tensor("y", x, Place::Output(0)));
+    writer.input(input);
+    writer.output(output);
+    writer.task("relu", &Relu, &[input], &[output], (0, 0));
+    Model::load(writer.finish(0).expect("it fits")).expect("a program")
+}
+
+fn a_run_of_a_team_allocates_nothing() {
+    let x = info(&[1 << 18]);
+    let model = large(&x);
+    let (bytes, mut out) = (AlignedBytes::zeroed(x.bytes()), AlignedBytes::zeroed(x.bytes()));
+    let inputs = [Input { info: x, bytes: &bytes }];
+    let team = Team::new(3, || {}).expect("threads");
+    let mut run = || model.run_with(&inputs, &mut [&mut out], &mut [], Some(&team), |_| {}).is_ok();
+    assert!(run());
+    let before = ALL.load(Ordering::Relaxed);
+    for _ in 0..100 {
+        assert!(run());
+    }
+    assert_eq!(ALL.load(Ordering::Relaxed), before);
 }

@@ -22,6 +22,7 @@ const UNSAFE_FILES: &[&str] = &[
     "npu/src/cast.rs",
     "npu/src/isa.rs",
     "npu/src/isa/x86.rs",
+    "npu/src/team.rs",
     "npu/tests/no_alloc.rs",
     "npu-device/tests/no_alloc.rs",
     "npu-c/src/raw.rs",

@@ -108,6 +108,25 @@ impl Case {
         Ok(Measured { object, load: Some(loads.ratio("ours", "onnxruntime")?) })
     }
 
+    /// Time of a run on one thread by that of one on two, the second one on a core of its own; and
+    /// what a run on two allocates.
+    ///
+    /// # Errors
+    /// The model is missing or refused, or the results are not the same bits.
+    pub fn speedup(&self, folder: &Path, core: usize) -> Result<(Summary, u64), Failure> {
+        let program = Program::compile(&self.path(folder)?, self.input, self.dims)?;
+        let x = noise(self.dims.iter().product(), 1);
+        let (mut one, mut two) = (program.load(&x)?, program.load(&x)?.with_two(core)?);
+        one.run()?;
+        let allocs = two.allocations(COUNTED)?;
+        if !one.is_as(&two) {
+            return Err(format!("{}: two threads make other bits than one", self.name).into());
+        }
+        let plan = Plan { blocks: 41, block_ms: 30, budget_ms: 4000 };
+        let runs = interleave(plan, &mut [Box::new(Runs(one)), Box::new(Runs(two))])?;
+        Ok((runs.ratio("ours", "two threads")?, allocs))
+    }
+
     fn path(&self, folder: &Path) -> Result<PathBuf, Failure> {
         let Some(file) = self.file else { return Ok(folder.join(format!("{}.onnx", self.name))) };
         let models = std::env::var_os("DFLOW_MODELS_DIR").map(PathBuf::from).unwrap_or_default();

@@ -9,6 +9,7 @@ use compiler::{Options, compile};
 use executor_rt::interpose;
 use npu::aligned::AlignedBytes;
 use npu::engine::{Input, Model};
+use npu::team::Team;
 use npu::tensor::TensorInfo;
 use sys::memfd;
 use sys::sealed::SealedBytes;
@@ -53,7 +54,7 @@ impl Program {
         let bytes: Vec<u8> = x.iter().flat_map(|value| value.to_le_bytes()).collect();
         let (x, y) = (AlignedBytes::copy_of(&bytes), AlignedBytes::zeroed(output.bytes()));
         let arena = AlignedBytes::zeroed(model.arena_bytes());
-        Ok(Loaded { model, info, x, y, arena })
+        Ok(Loaded { model, info, x, y, arena, team: None })
     }
 }
 
@@ -65,16 +66,37 @@ pub struct Loaded {
     x: AlignedBytes,
     y: AlignedBytes,
     arena: AlignedBytes,
+    team: Option<Team>,
 }
 
 impl Loaded {
+    /// The same with a team of two, the other one pinned to a core.
+    ///
+    /// # Errors
+    /// The thread can't be made.
+    pub fn with_two(mut self, core: usize) -> Result<Self, Failure> {
+        let pin = move || {
+            executor_rt::interpose::adopt_thread();
+            let _stays = sys::affinity::pin_current(core);
+        };
+        self.team = Some(Team::new(2, pin)?);
+        Ok(self)
+    }
+
+    /// Whether the last results of both are the same bits.
+    #[must_use]
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.y[..] == other.y[..]
+    }
+
     /// One result.
     ///
     /// # Errors
     /// The input does not fit the model.
     pub fn run(&mut self) -> Result<(), Failure> {
         let input = Input { info: self.info, bytes: &self.x };
-        self.model.run(&[input], &mut [&mut self.y[..]], &mut self.arena)?;
+        let outputs: &mut [&mut [u8]] = &mut [&mut self.y[..]];
+        self.model.run_with(&[input], outputs, &mut self.arena, self.team.as_ref(), |_| {})?;
         Ok(())
     }
 
@@ -118,7 +140,7 @@ pub struct Runs(pub Loaded);
 
 impl Side for Runs {
     fn name(&self) -> &str {
-        "ours"
+        if self.0.team.is_some() { "two threads" } else { "ours" }
     }
 
     fn block(&mut self, rounds: u64) -> Result<f64, Failure> {

@@ -8,6 +8,9 @@ use crate::model::{self, Loadable, Port, Program};
 /// Highest number of a device.
 const MAX_DEVICE: u32 = 62;
 
+/// Most threads of a device.
+const MAX_THREADS: u32 = 64;
+
 /// Programs of the nodes that have models, in graph order. The graph's nodes get the models' ports.
 /// Unless the graph is to run `here`, a model that is not there is left out where the node declares
 /// its outputs.
@@ -48,9 +51,11 @@ pub(super) fn complete(
 }
 
 fn check_function(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) {
-    for (key, given) in
-        [("inputs_tensor_desc", !node.inputs_tensor_desc.is_empty()), ("device", node.device != 0)]
-    {
+    for (key, given) in [
+        ("inputs_tensor_desc", !node.inputs_tensor_desc.is_empty()),
+        ("device", node.device != 0),
+        ("threads", node.threads != 1),
+    ] {
         if given {
             refuse(place, key, "a function with it", "only models have it", "remove it", errors);
         }
@@ -61,7 +66,7 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
     let (copy, pinned) =
         (node.writable_inputs == WritableInputs::Copy, "all models of a device share one process");
     let copies = node.forwarding == Forwarding::Copy;
-    let foreign: [(&str, bool, &str); 11] = [
+    let foreign: [(&str, bool, &str); 12] = [
         ("library", !node.library.as_os_str().is_empty(), "a node has a library or a model"),
         ("function", !node.function.is_empty(), "a node has a function or a model"),
         ("project", node.project.is_some(), "a node has a project or a model"),
@@ -73,6 +78,7 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
         ("env", !node.env.is_empty(), pinned),
         ("cpu", !node.cpu.is_empty(), pinned),
         ("device", node.device > MAX_DEVICE, "a device from 0 to 62"),
+        ("threads", !(1..=MAX_THREADS).contains(&node.threads), "1 to 64 threads"),
     ];
     for (key, given, why) in foreign {
         if given {

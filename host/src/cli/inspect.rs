@@ -57,8 +57,7 @@ fn ports(model: &Loadable) -> String {
 fn shapes(task: &TaskReport) -> [String; 2] {
     let inputs: Vec<String> =
         task.inputs.iter().map(|input| input.info.shape.to_string()).collect();
-    let outputs: Vec<String> =
-        task.outputs.iter().map(|output| output.info.to_string()).collect();
+    let outputs: Vec<String> = task.outputs.iter().map(|output| output.info.to_string()).collect();
     [inputs.join(" "), outputs.join(", ")]
 }
 
@@ -111,7 +110,8 @@ fn times(model: &Loadable, profile: &Profile) -> String {
 
 fn object(model: &Loadable, profile: Option<&Profile>) -> Value {
     let port = |port: &model::Port| {
-        json!({"name": port.name, "dtype": port.dtype.to_string(), "shape": port.shape.0})
+        let (name, dtype) = (&port.name, port.dtype.to_string());
+        json!({"name": name, "dtype": dtype, "shape": port.shape.0})
     };
     let tasks = model.report.tasks.iter().enumerate().map(|(index, task)| {
         let infos = |all: &[npu::inspect::TensorReport]| -> Vec<Value> {

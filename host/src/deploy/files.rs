@@ -82,7 +82,8 @@ impl Files {
         if let Work::Device(device) = &executor.work {
             let numbers = [requests, responses, device.device].map(|number| number.to_string());
             let words = [group].into_iter().chain(numbers);
-            return words.chain(["--base_dir=".to_owned(), load]).collect();
+            let threads = format!("--threads={}", device.threads);
+            return words.chain(["--base_dir=".to_owned(), load, threads]).collect();
         }
         vec![
             "--device_id=0".to_owned(),

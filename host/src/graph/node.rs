@@ -89,6 +89,10 @@ pub struct FlowNode {
     /// Device that runs the model. All models of a device share one process. Default 0.
     #[serde(default, skip_serializing_if = "is_default")]
     pub device: u32,
+    /// Threads that compute a run of the model together. The models of a device share as many as
+    /// the one with most declares; at most one for each core that the process may use. Default 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub threads: u32,
     /// Input ports in the order the function takes them; a list in a file names them `0`, `1`, ….
     /// Those of a model have its inputs' names, or their numbers.
     #[serde(default, deserialize_with = "named_or_indexed")]
@@ -146,6 +150,11 @@ fn one() -> u32 {
     1
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
 fn two() -> u32 {
     2
 }
@@ -169,6 +178,7 @@ impl FlowNode {
             model: None,
             inputs_tensor_desc: Vec::new(),
             device: 0,
+            threads: 1,
             inputs: Named::default(),
             outputs: Named::default(),
             instances: one(),
@@ -203,6 +213,13 @@ impl FlowNode {
     ) -> Self {
         let (name, shape) = (Some(name.into()), shape.into());
         self.inputs_tensor_desc.push(TensorDesc { name, dtype, shape });
+        self
+    }
+
+    /// Sets how many threads compute a run of the model together.
+    #[must_use]
+    pub fn threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
         self
     }
 

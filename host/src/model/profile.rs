@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use npu::DataType;
 use npu::aligned::AlignedBytes;
-use npu::engine::{Input, Model, RunError};
+use npu::engine::{Input, Model};
 use npu::half::{Bf16, F16};
 use npu::tensor::TensorInfo;
 
@@ -43,14 +43,15 @@ pub fn profile(program: &Program) -> Result<Profile, String> {
     let mut outputs: Vec<&mut [u8]> = outputs.iter_mut().map(|bytes| &mut bytes[..]).collect();
     let mut arena = memory("working memory", model.arena_bytes())?;
     let tasks = model.program().tasks().len();
-    let mut run = |times: &mut [u64]| -> Result<u64, RunError> {
+    let mut run = |times: &mut [u64]| -> Result<u64, String> {
         let start = Instant::now();
         let mut last = start;
-        model.run_observed(&inputs, &mut outputs, &mut arena, |task| {
+        let ran = model.run_with(&inputs, &mut outputs, &mut arena, None, |task| {
             let now = Instant::now();
             times[task] = nanoseconds(now - last);
             last = now;
-        })?;
+        });
+        ran.map_err(|error| error.to_string())?;
         Ok(nanoseconds(last - start))
     };
     let (mut each, mut whole) = (vec![Vec::new(); tasks], Vec::new());
@@ -60,7 +61,7 @@ pub fn profile(program: &Program) -> Result<Profile, String> {
         if index >= WARM + RUNS.0 && start.elapsed() > LIMIT {
             break;
         }
-        let ns = run(&mut times).map_err(|error| error.to_string())?;
+        let ns = run(&mut times)?;
         if index >= WARM {
             whole.push(ns);
             each.iter_mut().zip(&times).for_each(|(all, ns)| all.push(*ns));

@@ -13,18 +13,21 @@ pub(super) fn numbers(graph: &FlowGraph) -> BTreeSet<u32> {
 
 /// Adds the devices' executors.
 pub(super) fn add(plan: &mut DeployPlan) {
-    let mut devices: BTreeMap<u32, Vec<&ExecutorPlan>> = BTreeMap::new();
+    let mut devices: BTreeMap<u32, (u32, Vec<&ExecutorPlan>)> = BTreeMap::new();
     for executor in &plan.executors {
         if let Work::Model(model) = &executor.work {
-            devices.entry(model.device).or_default().push(executor);
+            let (threads, models) = devices.entry(model.device).or_default();
+            *threads = model.threads.max(*threads);
+            models.push(executor);
         }
     }
     let first = plan.executors.len() + 1;
     let added: Vec<ExecutorPlan> = devices
         .iter()
         .zip(first..)
-        .map(|((number, models), slot)| {
-            device(*number, SlotId::try_from(slot).unwrap_or(SlotId::MAX), models)
+        .map(|((number, (threads, models)), slot)| {
+            let slot = SlotId::try_from(slot).unwrap_or(SlotId::MAX);
+            device(*number, *threads, slot, models)
         })
         .collect();
     plan.executors.extend(added);
@@ -32,7 +35,7 @@ pub(super) fn add(plan: &mut DeployPlan) {
 
 /// The process lives and dies with all its models, so it is as patient as the most patient of them
 /// where a kill would be wrong, and as strict as the strictest where it counts deaths.
-fn device(number: u32, slot: SlotId, models: &[&ExecutorPlan]) -> ExecutorPlan {
+fn device(number: u32, threads: u32, slot: SlotId, models: &[&ExecutorPlan]) -> ExecutorPlan {
     let policy = |wanted: RestartPolicy| models.iter().any(|model| model.restart.policy == wanted);
     let restart = Restart {
         policy: if policy(RestartPolicy::Never) {
@@ -49,7 +52,7 @@ fn device(number: u32, slot: SlotId, models: &[&ExecutorPlan]) -> ExecutorPlan {
     let slots = models.iter().map(|model| model.slot).collect();
     ExecutorPlan {
         slot,
-        work: Work::Device(DevicePlan { device: number, models: slots }),
+        work: Work::Device(DevicePlan { device: number, threads, models: slots }),
         node: label.clone(),
         label,
         instance: 0,

@@ -38,9 +38,13 @@ impl fmt::Display for DeployPlan {
                     let (path, device) = (model.path.display(), model.device);
                     format!("{path} in the process of device:{device}")
                 }
-                Work::Device(_) => {
+                Work::Device(device) => {
                     let models = self.models_of(executor).map(|model| model.label.as_str());
-                    format!("one process for {}", models.collect::<Vec<_>>().join(", "))
+                    let models = models.collect::<Vec<_>>().join(", ");
+                    match device.threads {
+                        0 | 1 => format!("one process for {models}"),
+                        threads => format!("one process for {models}; {threads} threads a run"),
+                    }
                 }
             };
             writeln!(f, "  slot {slot}  {label}: {what}")?;

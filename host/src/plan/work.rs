@@ -38,6 +38,10 @@ impl Work {
     }
 }
 
+fn one() -> u32 {
+    1
+}
+
 /// One instance of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelPlan {
@@ -48,6 +52,9 @@ pub struct ModelPlan {
     pub inputs_tensor_desc: Vec<TensorDesc>,
     /// Number of the device.
     pub device: u32,
+    /// Threads that it asks its device for.
+    #[serde(default = "one")]
+    pub threads: u32,
     /// Bytes of working memory: intermediate results of a run, in the device's process.
     #[serde(default)]
     pub arena_bytes: u64,
@@ -64,6 +71,9 @@ pub struct ModelPlan {
 pub struct DevicePlan {
     /// Its number.
     pub device: u32,
+    /// Threads that compute a run together, the model's own among them.
+    #[serde(default = "one")]
+    pub threads: u32,
     /// Slots of its models.
     pub models: Vec<SlotId>,
 }

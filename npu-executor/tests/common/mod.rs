@@ -70,6 +70,8 @@ pub(crate) struct Device {
     models: Vec<OwnedFd>,
     pub(crate) env: Vec<(&'static str, &'static str)>,
     pub(crate) base_dir: &'static str,
+    /// `--threads`.
+    pub(crate) threads: &'static str,
 }
 
 impl Deref for Device {
@@ -100,6 +102,7 @@ impl Device {
             models: Vec::new(),
             env: Vec::new(),
             base_dir: "",
+            threads: "1",
         }
     }
 
@@ -150,6 +153,7 @@ impl Device {
             "0".to_owned(),
             format!("--base_dir={}", self.base_dir),
             format!("--load_path={}", inherited(&load).trim_start_matches(self.base_dir)),
+            format!("--threads={}", self.threads),
         ];
         let mut inherit: Vec<BorrowedFd<'_>> = vec![load.as_fd()];
         inherit.extend(self.models.iter().map(AsFd::as_fd));

@@ -39,6 +39,23 @@ pub(crate) fn plus(values: &[f32]) -> AlignedBytes {
     writer.finish(0).unwrap()
 }
 
+/// One input of one value; its sum with each of many ones, and the mean of those: enough work for
+/// several threads, and a whole number for a whole number.
+pub(crate) fn mean_of_many() -> AlignedBytes {
+    const MANY: usize = 1 << 18;
+    let mut writer = Writer::new();
+    let (one, many, mean) = (info(&[1]), info(&[1, 1, MANY]), info(&[1, 1, 1]));
+    let x = writer.tensor("x", &one, Place::Input(0));
+    let c = writer.constant("c", &many, &bytes(&vec![1.0; MANY]));
+    let sums = writer.tensor("sums", &many, Place::Arena(0));
+    let y = writer.tensor("y", &mean, Place::Output(0));
+    writer.input(x);
+    writer.output(y);
+    writer.task("add", &*addition(), &[x, c], &[sums], (0, 0));
+    writer.task("mean", &GlobalAveragePool, &[sums], &[y], (0, 0));
+    writer.finish(4 * MANY).unwrap()
+}
+
 /// Two inputs of `count` values; two outputs: their sum, and twice the first.
 pub(crate) fn sum(count: usize) -> AlignedBytes {
     sum_within(count, 0)

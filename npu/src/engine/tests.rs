@@ -64,10 +64,10 @@ fn an_observer_sees_each_task_end_in_order() {
     let inputs = [Input { info: info(&[2, 2]), bytes: &x }];
     let mut seen = Vec::new();
     let outputs: &mut [&mut [u8]] = &mut [&mut first, &mut second];
-    model.run_observed(&inputs, outputs, &mut arena, |task| seen.push(task)).unwrap();
+    model.run_with(&inputs, outputs, &mut arena, None, |task| seen.push(task)).unwrap();
     assert_eq!(seen, [0, 1, 2]);
     seen.clear();
-    let refused = model.run_observed(&inputs, outputs, &mut [], |task| seen.push(task));
+    let refused = model.run_with(&inputs, outputs, &mut [], None, |task| seen.push(task));
     assert!(refused.is_err() && seen.is_empty());
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::isa::{LANES, Simd};
 use crate::ops::{Op, OpEntry, OpError};
 use crate::params::{ParamReader, ParamWriter};
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 /// An op that is nothing but a function of one element. Its line has one input and its float kernel
@@ -174,9 +175,11 @@ impl Activation {
 
     /// The kernel of an op that is nothing but this function.
     pub(crate) fn run(self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        let to = output.elements::<f32>()?;
-        to.copy_from_slice(inputs.elements(0)?);
-        self.apply(to);
+        let (x, team) = (inputs.elements::<f32>(0)?, output.team);
+        team::deal(team, output.elements::<f32>()?, (1, team::moved(1)), |first, to| {
+            to.copy_from_slice(&x[first..][..to.len()]);
+            self.apply(to);
+        });
         Ok(())
     }
 

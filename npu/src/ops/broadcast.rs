@@ -8,6 +8,7 @@ use crate::numbers::{BLOCK, Wide};
 use crate::ops::{Node, OpError, axis};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{RANK_MAX, Shape};
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 /// How the second operand meets the first.
@@ -119,13 +120,22 @@ impl Broadcast {
         self,
         inputs: &dyn Inputs,
         output: &mut Output<'_>,
-        of: impl Fn(A, B) -> T + Copy,
+        of: impl Fn(A, B) -> T + Copy + Sync,
     ) -> Result<(), Fault> {
         let (a, b) = (inputs.elements::<A>(0)?, inputs.elements::<B>(1)?);
         let shape = output.info.shape;
         let second = self.second(&inputs.info(0).shape, &inputs.info(1).shape);
         let walk = Walk::new(&shape, [&inputs.info(0).shape, &second.ok_or(Fault::Memory)?]);
-        walk.run(a, b, output.elements()?, of);
+        let team = output.team;
+        let out = output.elements::<T>()?;
+        let row = walk.row();
+        if walk.rank > 1 {
+            team::deal(team, out, (row, team::moved(row)), |first, out| {
+                walk.run(a, b, first * row, out, of);
+            });
+        } else {
+            team::deal(team, out, (1, team::moved(1)), |first, out| walk.run(a, b, first, out, of));
+        }
         Ok(())
     }
 }
@@ -162,16 +172,35 @@ impl<const N: usize> Walk<N> {
     /// Calls `of` for each row of the result, with the place of its first element in each operand;
     /// gives the strides within a row.
     #[inline(always)]
-    pub(super) fn rows<T>(
+    pub(super) fn rows<T>(&self, out: &mut [T], of: impl FnMut(&mut [T], [usize; N], [usize; N])) {
+        self.rows_from(0, out, of);
+    }
+
+    /// Elements of a row.
+    fn row(&self) -> usize {
+        self.dims[self.rank - 1].max(1)
+    }
+
+    /// The same for the rows from an element on, which begins a row or lies in the only one.
+    #[inline(always)]
+    fn rows_from<T>(
         &self,
+        first: usize,
         out: &mut [T],
         mut of: impl FnMut(&mut [T], [usize; N], [usize; N]),
     ) {
         let last = self.rank - 1;
         let strides = std::array::from_fn(|operand| self.strides[operand][last]);
-        let mut index = [0; RANK_MAX];
-        let mut at = [0; N];
-        for row in out.chunks_exact_mut(self.dims[last].max(1)) {
+        let (mut index, mut at, mut rest) = ([0; RANK_MAX], [0; N], first);
+        for dim in (0..self.rank).rev() {
+            index[dim] = rest % self.dims[dim].max(1);
+            rest /= self.dims[dim].max(1);
+            for (at, strides) in at.iter_mut().zip(&self.strides) {
+                *at += index[dim] * strides[dim];
+            }
+        }
+        // A part of the only row is a row.
+        for row in out.chunks_exact_mut(self.dims[last].min(out.len()).max(1)) {
             of(row, at, strides);
             self.step(&mut index, &mut at);
         }
@@ -217,14 +246,16 @@ impl<const N: usize> Walk<N> {
 }
 
 impl Walk<2> {
+    /// Makes the elements from `first` on, which begins a row or lies in the only one.
     fn run<A: Plain, B: Plain, T: Plain>(
         &self,
         a: &[A],
         b: &[B],
+        first: usize,
         out: &mut [T],
         of: impl Fn(A, B) -> T + Copy,
     ) {
-        self.rows(out, |row, at, strides| {
+        self.rows_from(first, out, |row, at, strides| {
             let length = row.len();
             match strides {
                 [1, 1] => {
@@ -273,7 +304,7 @@ mod tests {
         let left: Vec<i64> = (0..count(a)).map(|x| 1000 * x).collect();
         let right: Vec<i64> = (0..count(b)).collect();
         let mut out = vec![-1; result.elements()];
-        Walk::new(result, [a, b]).run(&left, &right, &mut out, |x, y| x + y);
+        Walk::new(result, [a, b]).run(&left, &right, 0, &mut out, |x, y| x + y);
         out
     }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::DataType;
 use crate::aligned::AlignedBytes;
 use crate::ops::examples::{self, Example};
-use crate::ops::testing::params;
+use crate::ops::testing::{params, team};
 use crate::ops::{Line, infer};
 use crate::shape::Shape;
 use crate::tensor::{TensorInfo, TensorList, run_into};
@@ -142,7 +142,7 @@ impl Hostile {
         let mut results: Vec<(TensorInfo, AlignedBytes)> =
             outputs.iter().map(|info| (*info, AlignedBytes::zeroed(info.bytes()))).collect();
         let mut scratch = AlignedBytes::zeroed(scratch);
-        let outcome = run_into(&*op, &TensorList(&list), &mut results, &mut scratch);
+        let outcome = run_into(&*op, &TensorList(&list), &mut results, &mut scratch, Some(&team()));
         outcome.unwrap_or_else(|fault| {
             panic!("{op:?} {:?} was accepted and does not run: {fault}", self.params)
         });

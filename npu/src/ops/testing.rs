@@ -1,12 +1,15 @@
 //! One op in a test: a node is imported, its parameters go through their bytes, and the kernel runs
 //! on memory that was not zero before.
 
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
 use crate::DataType;
 use crate::aligned::AlignedBytes;
 use crate::cast::{bytes_of, elements};
 use crate::ops::{AttributeValue, Known, Node, Op, OpEntry, OpError, infer};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
+use crate::team::Team;
 use crate::tensor::{Element, TensorInfo, TensorList, run_into};
 
 /// A tensor with its value.
@@ -210,12 +213,16 @@ impl Case {
             bytes.fill(0xEE);
             bytes
         };
+        // Alone, and on a team: the same bits.
+        let team = team();
+        let mut teams = [None, Some(&*team)].into_iter();
         let [imported, read] = ops.map(|op| {
             let outputs = infer(&*op, &infos).unwrap();
             let mut scratch = filled(op.scratch_bytes(&infos, &outputs[0]));
             let mut results: Vec<(TensorInfo, AlignedBytes)> =
                 outputs.iter().map(|info| (*info, filled(info.bytes()))).collect();
-            run_into(&*op, &TensorList(&list), &mut results, &mut scratch).unwrap();
+            run_into(&*op, &TensorList(&list), &mut results, &mut scratch, teams.next().flatten())
+                .unwrap();
             let values = results.into_iter().map(|(info, bytes)| Value { info, bytes });
             values.collect::<Vec<Value>>()
         });
@@ -231,6 +238,12 @@ impl Case {
         });
         result.expect_err("the node is refused").to_string()
     }
+}
+
+/// A team, for one test at a time. Every part is worth a thread in tests.
+pub(crate) fn team() -> MutexGuard<'static, Team> {
+    static TEAM: LazyLock<Mutex<Team>> = LazyLock::new(|| Mutex::new(Team::new(3, || {}).unwrap()));
+    TEAM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Asserts that floats are equal within `tolerance`, absolute and relative.

@@ -11,6 +11,7 @@ use crate::element::{Element, Real};
 use crate::numbers::{Wide, with_wide};
 use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, types::Types};
 use crate::params::{ParamReader, ParamWriter};
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 /// A kernel for float32: values, where results go, parameters.
@@ -83,8 +84,11 @@ impl<F: Function> Unary<F> {
     }
 
     fn compute(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        let pairs = output.elements::<f32>()?.iter_mut().zip(inputs.elements::<f32>(0)?);
-        pairs.for_each(|(to, x)| *to = F::of(*x, self.parameters));
+        let (x, team) = (inputs.elements::<f32>(0)?, output.team);
+        team::deal(team, output.elements::<f32>()?, (1, team::moved(2)), |first, out| {
+            let pairs = out.iter_mut().zip(&x[first..]);
+            pairs.for_each(|(to, x)| *to = F::of(*x, self.parameters));
+        });
         Ok(())
     }
 }
@@ -105,7 +109,10 @@ impl<F: Function> Op for Unary<F> {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         if output.info.dtype == DataType::FLOAT {
             if let Some(floats) = F::FLOATS {
-                floats(inputs.elements(0)?, output.elements()?, self.parameters);
+                let (x, team) = (inputs.elements(0)?, output.team);
+                team::deal(team, output.elements()?, (1, team::moved(2)), |first, out| {
+                    floats(&x[first..first + out.len()], out, self.parameters);
+                });
                 return Ok(());
             }
             return self.compute(inputs, output);

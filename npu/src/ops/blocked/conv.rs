@@ -1,12 +1,16 @@
 //! A convolution without groups whose result is in blocks; its input is in blocks or is not.
 #![allow(clippy::needless_range_loop, reason = "a tile is walked by place, block and depth")]
 
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
 use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, sixes, tiles};
 use crate::cast;
 use crate::isa::{self, Routine, Simd};
 use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::{ELEMENTS_MAX, Shape};
+use crate::team::{self, Team};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub(super) const ENTRY: Line = Line {
@@ -19,6 +23,11 @@ pub(super) const ENTRY: Line = Line {
 
 /// Results of a row that are made before the activation is applied to them.
 const CHUNK: usize = 96;
+
+/// Most threads that gather rows of an input that is not in blocks, each in memory of its own.
+const GATHER: usize = 4;
+/// Most bytes of such memory; larger rows are gathered by one thread.
+const GATHER_MAX: usize = 1 << 16;
 
 /// A convolution. Operands: x `[N, C / 16, H, W, 16]` or `[N, C, H, W]`, weights as
 /// [`pack_weights`] has them, bias `[M / 16, 16]`, and, if there is one, what is added to the
@@ -64,6 +73,15 @@ impl Sizes {
         let steps = (self.output[1] - 1).checked_mul(window.strides[1])?;
         let reach = (self.kernel[1] - 1).checked_mul(window.dilations[1])?;
         steps.checked_add(reach)?.checked_add(1)
+    }
+
+    /// Rows that the pixels of a result are cut into where rows do not matter: one, or for a team
+    /// as many as are dealt out well.
+    fn rows_of_pixels(&self, team: Option<&Team>) -> usize {
+        let [height, width] = self.output;
+        let fits = |rows: &usize| height.is_multiple_of(*rows) && width * height / rows >= CHUNK;
+        let most = if team::deals(team) { height } else { 1 };
+        (1..=most).rev().find(fits).unwrap_or(1)
     }
 
     /// Bytes of the rows that a row of results meets.
@@ -133,8 +151,9 @@ impl Op for BlockedConv {
         let in_blocks = inputs.info(0).shape.rank() == 5;
         if in_blocks && window.is_pointwise(sizes.kernel) {
             // Rows do not matter then.
-            let pixels = sizes.output[0] * sizes.output[1];
-            (sizes.input, sizes.output) = ([1, pixels], [1, pixels]);
+            let rows = sizes.rows_of_pixels(output.team);
+            let columns = sizes.output[0] * sizes.output[1] / rows;
+            (sizes.input, sizes.output) = ([rows, columns], [rows, columns]);
         }
         let (x, weights) = (inputs.elements::<f32>(0)?, inputs.elements::<f32>(1)?);
         let (bias, activation) = (inputs.elements::<f32>(2)?, self.activation);
@@ -142,18 +161,46 @@ impl Op for BlockedConv {
         let (bias, _) = bias.as_chunks();
         let added = inputs.optional::<f32>(3)?.map(|added| added.as_chunks().0);
         let line = if in_blocks { 0 } else { sizes.line(&window).ok_or(Fault::Memory)? };
+        let lines = line * sizes.in_maps * sizes.kernel[0];
+        let team = output.team;
         let (out, scratch) = output.elements_and_scratch::<f32>()?;
-        let lines = cast::elements_mut(scratch).ok_or(Fault::Memory)?;
+        let scratch = cast::elements_mut::<f32>(scratch).ok_or(Fault::Memory)?;
+        let gathered = Gathered::new(scratch, lines);
+        let team = team.filter(|team| in_blocks || team.threads() <= gathered.count);
         let (out, _) = out.as_chunks_mut();
-        let own = Blocks { x, weights, bias, added, lines, line, out, sizes, window, activation };
-        isa::run(own);
+        let [rows, columns] = sizes.output;
+        let depth = sizes.in_maps * sizes.kernel[0] * sizes.kernel[1];
+        let cost = 2 * depth * columns * BLOCK;
+        team::deal(team, out, (columns, cost), |first, out| {
+            gathered.with(|lines| {
+                team::planes(first, out, (rows, columns), |plane, row, out| {
+                    let at = (plane * rows + row) * columns;
+                    let added = added.map(|added| &added[at..][..out.len()]);
+                    isa::run(Blocks {
+                        x,
+                        weights,
+                        bias,
+                        added,
+                        lines: &mut *lines,
+                        line,
+                        out,
+                        plane,
+                        row,
+                        sizes,
+                        window,
+                        activation,
+                    });
+                });
+            });
+        });
         Ok(())
     }
 
     fn scratch_bytes(&self, inputs: &[TensorInfo], _output: &TensorInfo) -> usize {
         let own = self.sizes(&inputs[0], &inputs[1]).ok();
         let own = own.filter(|_| inputs[0].shape.rank() == 4);
-        own.and_then(|own| own.window_bytes(&self.window)).unwrap_or(0)
+        let one = own.and_then(|own| own.window_bytes(&self.window)).unwrap_or(0);
+        if one <= GATHER_MAX { one * GATHER } else { one }
     }
 
     fn flops(&self, inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
@@ -162,7 +209,33 @@ impl Op for BlockedConv {
     }
 }
 
-/// All of one convolution.
+/// Memory for gathered rows: one for each thread that makes results.
+struct Gathered<'a> {
+    free: Mutex<[Option<&'a mut [f32]>; GATHER]>,
+    count: usize,
+}
+
+impl<'a> Gathered<'a> {
+    /// Each has so many floats.
+    fn new(scratch: &'a mut [f32], floats: usize) -> Self {
+        let mut each = scratch.chunks_exact_mut(floats.max(1));
+        let free = std::array::from_fn(|_| each.next());
+        let count = free.iter().flatten().count();
+        Self { free: Mutex::new(free), count }
+    }
+
+    /// Calls `of` with one that nobody else has; with none where there are none.
+    fn with(&self, of: impl FnOnce(&mut [f32])) {
+        let lock = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = lock().iter_mut().find_map(Option::take);
+        of(own.as_deref_mut().unwrap_or_default());
+        if let (Some(place), own @ Some(_)) = (lock().iter_mut().find(|one| one.is_none()), own) {
+            *place = own;
+        }
+    }
+}
+
+/// Some rows of one plane of a convolution's results, or some whole planes.
 struct Blocks<'a> {
     x: &'a [f32],
     weights: &'a [[f32; BLOCK]],
@@ -173,6 +246,9 @@ struct Blocks<'a> {
     /// Floats of such a row; 0 for an input in blocks.
     line: usize,
     out: &'a mut [[f32; BLOCK]],
+    /// The first plane, of all images, and the first row.
+    plane: usize,
+    row: usize,
     sizes: Sizes,
     window: Window,
     activation: Activation,
@@ -264,22 +340,15 @@ fn far<S: Simd, const P: usize, const B: usize>(
 impl Routine for Blocks<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let blocks = self.sizes.out_blocks;
-        for image in 0..self.sizes.batch {
-            if self.line > 0 {
-                for row in 0..self.sizes.output[0] {
-                    self.gather(image, row);
-                    self.blocks(simd, image, row..row + 1);
-                }
-            } else if self.sizes.output != [1, 1] || S::REGISTERS < 8 {
-                self.blocks(simd, image, 0..self.sizes.output[0]);
-            } else {
-                tiles!(blocks, [4, 1], |block, B| {
-                    let place = Place { image, block, row: 0, column: 0 };
-                    self.tile::<S, 1, B>(simd, place);
-                    self.finish(simd, place, B, 1);
-                });
-            }
+        let ([rows, columns], all) = (self.sizes.output, self.sizes.out_blocks);
+        let end = self.plane + self.out.len().div_ceil(rows * columns);
+        let rows = self.row..rows.min(self.row + self.out.len() / columns);
+        let mut plane = self.plane;
+        while plane < end {
+            let (image, first) = (plane / all, plane % all);
+            let blocks = first..all.min(first + end - plane);
+            plane += blocks.len();
+            self.image(simd, image, blocks, rows.clone());
         }
     }
 }
@@ -306,14 +375,37 @@ impl Blocks<'_> {
         }
     }
 
-    /// Some rows of all blocks.
+    /// Some rows of some blocks of an image.
     #[inline(always)]
-    fn blocks<S: Simd>(&mut self, simd: S, image: usize, rows: std::ops::Range<usize>) {
-        let blocks = self.sizes.out_blocks;
-        if S::REGISTERS >= 32 {
-            tiles!(blocks, [2, 1], |block, B| self.rows::<S, B>(simd, image, block, rows.clone()));
+    fn image<S: Simd>(&mut self, simd: S, image: usize, blocks: Range<usize>, rows: Range<usize>) {
+        if self.line > 0 {
+            for row in rows {
+                self.gather(image, row);
+                self.blocks(simd, image, blocks.clone(), row..row + 1);
+            }
+        } else if self.sizes.output != [1, 1] || S::REGISTERS < 8 {
+            self.blocks(simd, image, blocks, rows);
         } else {
-            tiles!(blocks, [1], |block, B| self.rows::<S, B>(simd, image, block, rows.clone()));
+            tiles!(blocks.len(), [4, 1], |at, B| {
+                let place = Place { image, block: blocks.start + at, row: 0, column: 0 };
+                self.tile::<S, 1, B>(simd, place);
+                self.finish(simd, place, B, 1);
+            });
+        }
+    }
+
+    /// The same, of rows that were gathered.
+    #[inline(always)]
+    fn blocks<S: Simd>(&mut self, simd: S, image: usize, blocks: Range<usize>, rows: Range<usize>) {
+        let first = blocks.start;
+        if S::REGISTERS >= 32 {
+            tiles!(blocks.len(), [2, 1], |at, B| {
+                self.rows::<S, B>(simd, image, first + at, rows.clone());
+            });
+        } else {
+            tiles!(blocks.len(), [1], |at, B| {
+                self.rows::<S, B>(simd, image, first + at, rows.clone());
+            });
         }
     }
 
@@ -323,7 +415,7 @@ impl Blocks<'_> {
         simd: S,
         image: usize,
         block: usize,
-        rows: std::ops::Range<usize>,
+        rows: Range<usize>,
     ) {
         let columns = self.sizes.output[1];
         for row in rows {
@@ -346,8 +438,8 @@ impl Blocks<'_> {
     #[inline(always)]
     fn at(&self, place: Place) -> usize {
         let [rows, columns] = self.sizes.output;
-        let map = place.image * self.sizes.out_blocks + place.block;
-        (map * rows + place.row) * columns + place.column
+        let plane = place.image * self.sizes.out_blocks + place.block - self.plane;
+        (plane * rows + place.row - self.row) * columns + place.column
     }
 
     /// Adds what is to be added to some results of some blocks, and applies the activation.

@@ -6,6 +6,7 @@ use crate::isa::{self, Routine, Simd};
 use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub(super) const ENTRY: Line = entry("Dense", 1006, 3, |from| {
@@ -71,8 +72,22 @@ impl Op for Dense {
         let (weights, _) = inputs.elements::<f32>(1)?.as_chunks();
         let (bias, _) = inputs.elements::<f32>(2)?.as_chunks();
         let (columns, activation, rows) = (self.columns, self.activation, x.len() / depth);
+        let team = output.team;
         let out = output.elements::<f32>()?;
-        isa::run(Rows { x, weights, bias, out, rows, depth, columns, activation });
+        // Rows together read the weights once; a single one is cut into columns.
+        let (tile, cost) = if rows > 1 { (6, columns) } else { (5, BLOCK) };
+        let unit = (tile * cost, 2 * depth * tile * cost);
+        team::deal(team, out, unit, |first, out| {
+            let first = first * tile;
+            if rows > 1 {
+                let (x, rows) = (&x[first * depth..], out.len() / columns);
+                isa::run(Rows { x, weights, bias, out, rows, depth, columns, activation });
+            } else {
+                let (weights, columns) = (&weights[first * depth..], out.len());
+                let bias = &bias[first..first + blocks(columns)];
+                isa::run(Rows { x, weights, bias, out, rows, depth, columns, activation });
+            }
+        });
         Ok(())
     }
 

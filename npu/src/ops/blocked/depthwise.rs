@@ -6,6 +6,7 @@ use crate::isa::{self, Routine, Simd};
 use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub(super) const ENTRY: Line = entry("BlockedDepthwise", 1002, 3, |from| {
@@ -75,18 +76,35 @@ impl Op for BlockedDepthwise {
         else {
             return Err(Fault::Memory);
         };
-        let (input, kernel, places) = ([height, width], [taps_y, taps_x], [rows, columns]);
+        let (input, kernel, team) = ([height, width], [taps_y, taps_x], output.team);
         let (x, _) = inputs.elements::<f32>(0)?.as_chunks();
         let (weights, _) = inputs.elements::<f32>(1)?.as_chunks();
         let (bias, _) = inputs.elements::<f32>(2)?.as_chunks();
         let (window, activation) = (self.window, self.activation);
         let (out, _) = output.elements::<f32>()?.as_chunks_mut();
-        for (index, out) in out.chunks_exact_mut(rows * columns).enumerate() {
-            let (plane, taps) = (height * width, taps_y * taps_x);
-            let (x, block) = (&x[index * plane..][..plane], index % blocks);
-            let (weights, bias) = (&weights[block * taps..][..taps], &bias[block]);
-            isa::run(Plane { x, weights, bias, out, input, kernel, places, window, activation });
-        }
+        let (plane, taps) = (height * width, taps_y * taps_x);
+        let cost = columns * BLOCK * 4 * (taps + 1);
+        team::deal(team, out, (columns, cost), |first, part| {
+            team::planes(first, part, (rows, columns), |index, row, out| {
+                for (index, out) in (index..).zip(out.chunks_mut(rows * columns)) {
+                    let (x, block) = (&x[index * plane..][..plane], index % blocks);
+                    let (weights, bias) = (&weights[block * taps..][..taps], &bias[block]);
+                    let places = [out.len() / columns, columns];
+                    isa::run(Plane {
+                        x,
+                        weights,
+                        bias,
+                        out,
+                        input,
+                        kernel,
+                        row,
+                        places,
+                        window,
+                        activation,
+                    });
+                }
+            });
+        });
         Ok(())
     }
 
@@ -96,7 +114,7 @@ impl Op for BlockedDepthwise {
     }
 }
 
-/// One block of one image.
+/// Some rows of one block of one image.
 struct Plane<'a> {
     x: &'a [[f32; BLOCK]],
     weights: &'a [[f32; BLOCK]],
@@ -104,6 +122,9 @@ struct Plane<'a> {
     out: &'a mut [[f32; BLOCK]],
     input: [usize; 2],
     kernel: [usize; 2],
+    /// The first row.
+    row: usize,
+    /// Rows, and their columns.
     places: [usize; 2],
     window: Window,
     activation: Activation,
@@ -149,7 +170,7 @@ impl Plane<'_> {
         let [taps_y, taps_x] = self.kernel;
         let mut sums = [simd.load(self.bias); P];
         for tap_y in 0..taps_y {
-            let y = self.window.meets(0, row, tap_y);
+            let y = self.window.meets(0, self.row + row, tap_y);
             if y >= height {
                 continue;
             }

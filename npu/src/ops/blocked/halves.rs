@@ -4,6 +4,7 @@ use super::{BLOCK, blocks, entry, maps_of};
 use crate::ops::{Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 /// Maps of half a block.
@@ -52,6 +53,20 @@ fn copy(from: &[[f32; BLOCK]], half: usize, to: &mut [[f32; BLOCK]], to_half: us
     }
 }
 
+impl BlockedConcat {
+    /// The operand that a half of the result is of, and the half there.
+    fn of_half(&self, half: usize) -> Option<(usize, usize)> {
+        let mut rest = half;
+        for (operand, maps) in self.maps.iter().enumerate() {
+            match rest.checked_sub(maps / HALF) {
+                None => return Some((operand, rest)),
+                Some(behind) => rest = behind,
+            }
+        }
+        None
+    }
+}
+
 impl Op for BlockedConcat {
     fn code(&self) -> u16 {
         CONCAT.code
@@ -82,20 +97,24 @@ impl Op for BlockedConcat {
         let &[batch, own, height, width, _] = output.info.shape.dims() else {
             return Err(Fault::Memory);
         };
-        let plane = height * width;
+        let (plane, team) = (height * width, output.team);
+        debug_assert_eq!(self.maps.iter().sum::<usize>().div_ceil(BLOCK), own);
+        let mut operands = [&[][..]; OPERANDS];
+        for (index, operand) in operands.iter_mut().enumerate().take(self.maps.len()) {
+            *operand = inputs.elements::<f32>(index)?.as_chunks::<BLOCK>().0;
+        }
         let (out, _) = output.elements::<f32>()?.as_chunks_mut::<BLOCK>();
-        let mut first = 0;
-        for (index, maps) in self.maps.iter().enumerate() {
-            let (x, _) = inputs.elements::<f32>(index)?.as_chunks::<BLOCK>();
-            for half in 0..maps / HALF {
-                for image in 0..batch {
-                    let (from, to) = (image * blocks(*maps) + half / 2, (first + half) / 2);
-                    let to = &mut out[(image * own + to) * plane..][..plane];
-                    copy(&x[from * plane..][..plane], half, to, first + half, 1);
+        debug_assert_eq!(out.len(), batch * own * plane);
+        team::deal(team, out, (plane, team::moved(plane * BLOCK)), |first, out| {
+            for (index, out) in (first..).zip(out.chunks_exact_mut(plane)) {
+                let (image, block) = (index / own, index % own);
+                for half in 2 * block..2 * block + 2 {
+                    let Some((operand, from)) = self.of_half(half) else { continue };
+                    let at = image * blocks(self.maps[operand]) + from / 2;
+                    copy(&operands[operand][at * plane..][..plane], from, out, half, 1);
                 }
             }
-            first += maps / HALF;
-        }
+        });
         Ok(())
     }
 
@@ -131,20 +150,26 @@ impl Op for BlockedSpread {
         let &[batch, depth, height, width, _] = inputs.dims(0) else { return Err(Fault::Memory) };
         let (halves, size, plane) = (self.maps / HALF, self.size, height * width);
         let (x, _) = inputs.elements::<f32>(0)?.as_chunks::<BLOCK>();
+        let team = output.team;
         let (out, _) = output.elements::<f32>()?.as_chunks_mut::<BLOCK>();
         let (own, wide) = (blocks(self.maps), width * size);
-        for image in 0..batch {
-            for index in 0..size * size * halves {
-                let (tap, half) = (index / halves, index % halves);
-                let x = &x[(image * depth + index / 2) * plane..][..plane];
-                let to = (image * own + half / 2) * plane * size * size;
-                for (y, row) in x.chunks_exact(width).enumerate() {
-                    let at = to + (y * size + tap / size) * wide;
-                    let to = &mut out[at..][..wide][tap % size..];
-                    copy(row, index, to, half, size);
+        debug_assert_eq!(out.len(), batch * own * plane * size * size);
+        // What one row of the input becomes in one plane of the result.
+        let unit = (size * wide, team::moved(size * wide * BLOCK));
+        team::deal(team, out, unit, |first, out| {
+            for (index, rows) in (first..).zip(out.chunks_exact_mut(size * wide)) {
+                let (to, y) = (index / height, index % height);
+                let (image, block) = (to / own, to % own);
+                for half in 2 * block..halves.min(2 * block + 2) {
+                    for tap in 0..size * size {
+                        let from = tap * halves + half;
+                        let x = &x[((image * depth + from / 2) * height + y) * width..][..width];
+                        let row = &mut rows[tap / size * wide..][..wide][tap % size..];
+                        copy(x, from, row, half, size);
+                    }
                 }
             }
-        }
+        });
         Ok(())
     }
 

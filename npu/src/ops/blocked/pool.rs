@@ -4,6 +4,7 @@ use super::{BLOCK, entry, maps_of};
 use crate::isa::{self, Routine, Simd};
 use crate::ops::{Line, Op, OpError};
 use crate::shape::Shape;
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub(super) const ENTRY: Line = entry("BlockedMean", 1005, 1, |_| Ok(Box::new(BlockedMean)));
@@ -25,8 +26,11 @@ impl Op for BlockedMean {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         let size = inputs.dims(0)[2..4].iter().product::<usize>();
         let (x, _) = inputs.elements::<f32>(0)?.as_chunks();
+        let team = output.team;
         let (out, _) = output.elements::<f32>()?.as_chunks_mut();
-        isa::run(Means { x, size, out });
+        team::deal(team, out, (1, 8 * size * BLOCK), |first, out| {
+            isa::run(Means { x: &x[first * size..], size, out });
+        });
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use super::{BLOCK, blocked, blocks, entry, maps_of};
 use crate::ops::{Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub(super) const TO: Line = entry("ToBlocked", 1003, 1, |_| Ok(Box::new(ToBlocked)));
@@ -25,6 +26,30 @@ pub struct FromBlocked {
     pub maps: usize,
 }
 
+/// Some maps as one block, zeros behind the last of them.
+fn to_blocked(x: &[f32], plane: usize, out: &mut [[f32; BLOCK]]) {
+    for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
+        for lane in 0..BLOCK {
+            match x.get(lane * plane + chunk * CHUNK..) {
+                Some(x @ [_, ..]) => {
+                    out.iter_mut().zip(x).for_each(|(pixel, x)| pixel[lane] = *x);
+                }
+                _ => out.iter_mut().for_each(|pixel| pixel[lane] = 0.0),
+            }
+        }
+    }
+}
+
+/// The maps of one block, as many as `out` has.
+fn from_blocked(x: &[[f32; BLOCK]], out: &mut [f32]) {
+    for (chunk, pixels) in x.chunks(CHUNK).enumerate() {
+        for (lane, out) in out.chunks_exact_mut(x.len()).enumerate() {
+            let out = out[chunk * CHUNK..].iter_mut();
+            out.zip(pixels).for_each(|(to, pixel)| *to = pixel[lane]);
+        }
+    }
+}
+
 impl Op for ToBlocked {
     fn code(&self) -> u16 {
         TO.code
@@ -40,22 +65,17 @@ impl Op for ToBlocked {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         let &[batch, maps, height, width] = inputs.dims(0) else { return Err(Fault::Memory) };
         let (x, plane) = (inputs.elements::<f32>(0)?, height * width);
+        let team = output.team;
         let (out, _) = output.elements::<f32>()?.as_chunks_mut::<BLOCK>();
-        for (index, out) in out.chunks_exact_mut(plane).enumerate().take(batch * blocks(maps)) {
-            let (image, first) = (index / blocks(maps), index % blocks(maps) * BLOCK);
-            let count = (maps - first).min(BLOCK);
-            let x = &x[(image * maps + first) * plane..][..count * plane];
-            for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
-                for lane in 0..BLOCK {
-                    if lane >= count {
-                        out.iter_mut().for_each(|pixel| pixel[lane] = 0.0);
-                        continue;
-                    }
-                    let x = &x[lane * plane + chunk * CHUNK..];
-                    out.iter_mut().zip(x).for_each(|(pixel, x)| pixel[lane] = *x);
-                }
+        debug_assert_eq!(out.len(), batch * blocks(maps) * plane);
+        team::deal(team, out, (plane, team::moved(plane * BLOCK)), |from, out| {
+            for (index, out) in (from..).zip(out.chunks_exact_mut(plane)) {
+                let (image, first) = (index / blocks(maps), index % blocks(maps) * BLOCK);
+                let count = (maps - first).min(BLOCK);
+                let x = &x[(image * maps + first) * plane..][..count * plane];
+                to_blocked(x, plane, out);
             }
-        }
+        });
         Ok(())
     }
 
@@ -86,17 +106,15 @@ impl Op for FromBlocked {
         let &[_, own, height, width, _] = inputs.dims(0) else { return Err(Fault::Memory) };
         let plane = height * width;
         let (x, _) = inputs.elements::<f32>(0)?.as_chunks::<BLOCK>();
+        let team = output.team;
         let out = output.elements::<f32>()?;
         for (image, out) in out.chunks_exact_mut(plane * self.maps).enumerate() {
-            for (block, out) in out.chunks_mut(plane * BLOCK).enumerate() {
-                let x = &x[(image * own + block) * plane..][..plane];
-                for (chunk, x) in x.chunks(CHUNK).enumerate() {
-                    for (lane, out) in out.chunks_exact_mut(plane).enumerate() {
-                        let out = out[chunk * CHUNK..].iter_mut();
-                        out.zip(x).for_each(|(to, pixel)| *to = pixel[lane]);
-                    }
+            let unit = (plane * BLOCK, team::moved(plane * BLOCK));
+            team::deal(team, out, unit, |first, out| {
+                for (block, out) in (first..).zip(out.chunks_mut(plane * BLOCK)) {
+                    from_blocked(&x[(image * own + block) * plane..][..plane], out);
                 }
-            }
+            });
         }
         Ok(())
     }

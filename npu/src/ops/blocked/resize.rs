@@ -4,6 +4,7 @@ use super::{BLOCK, entry, maps_of};
 use crate::ops::{Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub(super) const ENTRY: Line =
@@ -40,16 +41,20 @@ impl Op for BlockedRepeat {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         let &[.., width, _] = inputs.dims(0) else { return Err(Fault::Memory) };
         let (x, _) = inputs.elements::<f32>(0)?.as_chunks::<BLOCK>();
+        let team = output.team;
         let (out, _) = output.elements::<f32>()?.as_chunks_mut::<BLOCK>();
         let wide = width * self.times[1];
-        let lines = out.chunks_exact_mut(wide * self.times[0]);
-        for (row, lines) in x.chunks_exact(width).zip(lines) {
-            let (first, others) = lines.split_at_mut(wide);
-            for (pixel, to) in row.iter().zip(first.chunks_exact_mut(self.times[1])) {
-                to.fill(*pixel);
+        let size = wide * self.times[0];
+        team::deal(team, out, (size, team::moved(size * BLOCK)), |first, out| {
+            let rows = x.chunks_exact(width).skip(first);
+            for (row, lines) in rows.zip(out.chunks_exact_mut(size)) {
+                let (first, others) = lines.split_at_mut(wide);
+                for (pixel, to) in row.iter().zip(first.chunks_exact_mut(self.times[1])) {
+                    to.fill(*pixel);
+                }
+                others.chunks_exact_mut(wide).for_each(|line| line.copy_from_slice(first));
             }
-            others.chunks_exact_mut(wide).for_each(|line| line.copy_from_slice(first));
-        }
+        });
         Ok(())
     }
 

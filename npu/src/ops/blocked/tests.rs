@@ -10,7 +10,7 @@ use crate::ops::concat::Concat;
 use crate::ops::conv::Conv;
 use crate::ops::global_average_pool::GlobalAveragePool;
 use crate::ops::space::Space;
-use crate::ops::testing::{Value, assert_close, float, noise};
+use crate::ops::testing::{Value, assert_close, float, noise, team};
 use crate::ops::{Activation, infer};
 use crate::params::ParamWriter;
 use crate::tensor::{Output, TensorList};
@@ -30,8 +30,15 @@ fn run(op: &dyn Op, inputs: &[&Value]) -> Value {
     let list: Vec<(TensorInfo, &[u8])> =
         inputs.iter().map(|value| (value.info, &value.bytes[..])).collect();
     let (bytes_of, scratch) = (&mut bytes[..], &mut scratch[..]);
-    let mut output = Output { info: &info, bytes: bytes_of, scratch, more: &mut [] };
+    let mut output = Output { info: &info, bytes: bytes_of, scratch, more: &mut [], team: None };
     read.run(&TensorList(&list), &mut output).unwrap();
+    let mut again = AlignedBytes::zeroed(info.bytes());
+    again.fill(0xFF);
+    let (bytes_of, team) = (&mut again[..], team());
+    let team = Some(&*team);
+    let mut output = Output { info: &info, bytes: bytes_of, scratch, more: &mut [], team };
+    read.run(&TensorList(&list), &mut output).unwrap();
+    assert!(bytes[..] == again[..], "a team makes other bits: {op:?} of {infos:?}");
     Value { info, bytes }
 }
 

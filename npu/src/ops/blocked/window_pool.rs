@@ -5,6 +5,7 @@ use crate::isa::{self, Routine, Simd};
 use crate::ops::{Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub(super) const ENTRY: Line = entry("BlockedPool", 1010, 1, |from| {
@@ -54,9 +55,13 @@ impl Op for BlockedPool {
             return Err(Fault::Memory);
         };
         let (x, _) = inputs.elements::<f32>(0)?.as_chunks();
+        let team = output.team;
         let (out, _) = output.elements::<f32>()?.as_chunks_mut();
         let sizes = [height, width, rows, columns];
-        isa::run(Places { pool: *self, x, out, sizes });
+        let cost = columns * BLOCK * 8 * self.kernel[0] * self.kernel[1];
+        team::deal(team, out, (columns, cost), |line, out| {
+            isa::run(Places { pool: *self, x, out, line, sizes });
+        });
         Ok(())
     }
 
@@ -69,6 +74,8 @@ struct Places<'a> {
     pool: BlockedPool,
     x: &'a [[f32; BLOCK]],
     out: &'a mut [[f32; BLOCK]],
+    /// The first line of all maps.
+    line: usize,
     /// Rows and columns of a map of the input, then of the output.
     sizes: [usize; 4],
 }
@@ -81,7 +88,7 @@ impl Routine for Places<'_> {
         #[expect(clippy::cast_precision_loss, reason = "a count of elements")]
         let part = simd.splat(1.0 / (kernel[0] * kernel[1]) as f32);
         for (index, to) in self.out.iter_mut().enumerate() {
-            let (line, column) = (index / columns, index % columns);
+            let (line, column) = (self.line + index / columns, index % columns);
             let map = &self.x[line / rows * height * width..][..height * width];
             let mut own = simd.splat(if greatest { f32::NEG_INFINITY } else { 0.0 });
             for tap_y in 0..kernel[0] {
