@@ -86,7 +86,9 @@ impl Program {
         let runner = Runner { model, arena: Mutex::new(arena), bindings: Mutex::default() };
         let runner = Arc::new(runner);
         let stream = context.stream(StreamFlags::default())?;
-        let function = context.register(from, runner.clone())?;
+        let function = context
+            .register(from, runner.clone())
+            .inspect_err(|_| drop(stream.clone().destroy()))?;
         Ok(Self { ports, runner, function, stream: Mutex::new(stream) })
     }
 

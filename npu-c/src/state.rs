@@ -71,6 +71,14 @@ impl Object {
             Self::Notify(notify) => notify.destroy(),
             Self::Labels(list) => list.destroy(),
             Self::Program(program) => program.release(),
+            Self::Model(model) => {
+                if model.is_running() {
+                    // One that was captured is not aborted; it has its time to end.
+                    drop(model.abort());
+                }
+                // Nothing to do for one that was destroyed, or that ends with its model.
+                drop(model.destroy());
+            }
             // One that was destroyed before its model says so, and nothing is left of it.
             Self::Label(label) => drop(label.destroy()),
             _ => {}

@@ -151,7 +151,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 /* A context with a default stream; it is this thread's now. */
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId);
 
-/* Ends a context with all that is in it. */
+/* Ends a context with all that is in it; runs of models are aborted. */
 aclError aclrtDestroyContext(aclrtContext context);
 
 /* Makes a context this thread's. */

@@ -94,6 +94,23 @@ int main(void)
     OK(aclmdlRIExecute(model, -1));
     OK(aclmdlRIDestroy(model));
     OK(aclrtDestroyNotify(notify));
+
+    /* A context goes with a model that waits, and the model's callbacks are called. */
+    aclrtContext context;
+    OK(aclrtCreateContext(&context, 0));
+    OK(aclrtCreateNotify(&notify, 0));
+    OK(aclrtCreateStream(&exec));
+    OK(aclrtCreateStreamWithConfig(&first, 3, ACL_STREAM_PERSISTENT));
+    OK(aclmdlRIBuildBegin(&model, 0));
+    OK(aclmdlRIBindStream(model, first, ACL_MODEL_STREAM_FLAG_HEAD));
+    OK(aclrtWaitAndResetNotify(notify, first, 0));
+    OK(aclmdlRIEndTask(model, first));
+    OK(aclmdlRIBuildEnd(model, NULL));
+    OK(aclmdlRIDestroyRegisterCallback(model, on_end, &one));
+    OK(aclmdlRIExecuteAsync(model, exec));
+    OK(aclrtDestroyContext(context));
+    EQUAL(ended, 2);
+    EQUAL(aclmdlRIExecute(model, -1), ACL_ERROR_RT_PARAM_INVALID);
     end();
     return 0;
 }

@@ -370,8 +370,14 @@ impl Loaded {
             with(&weak_end, |shared| shared.computed(call.args[0]));
             Ok(())
         };
-        let turn = context.register("feed turn", Arc::new(turn))?;
-        let end = context.register("feed end", Arc::new(end))?;
+        let no_streams = || [&turns, &compute].map(Stream::abandon);
+        let turn = context.register("feed turn", Arc::new(turn)).inspect_err(|_| {
+            no_streams();
+        })?;
+        let end = context.register("feed end", Arc::new(end)).inspect_err(|_| {
+            turn.clone().unregister();
+            no_streams();
+        })?;
         let count = queues.len() + config.output_queues.len() + 2;
         let mut run = Run::default();
         run.rewind(queues.len(), &config.align);
