@@ -2,7 +2,7 @@
 //! What the bytes begin with says whether they are an ONNX model or a frozen graph of TensorFlow
 //! (`crate::tensorflow`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use npu::DataType;
@@ -86,6 +86,14 @@ impl Imported {
 /// # Errors
 /// The file is neither an ONNX model nor a frozen graph, or not of a kind that can be read.
 pub fn import(model: Bytes) -> Result<Imported, CompileError> {
+    import_with(model, &[])
+}
+
+/// Reads a model with the files that lie beside it: their names, as the model has them, and bytes.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_with(model: Bytes, files: &[(String, Bytes)]) -> Result<Imported, CompileError> {
     // The first field of a model is a number, that of a graph a node.
     if model.first() == Some(&NODE) {
         let graph = tensorflow::decode(model).map_err(CompileError::NotTensorFlow)?;
@@ -109,7 +117,7 @@ pub fn import(model: Bytes) -> Result<Imported, CompileError> {
     let mut constants = BTreeMap::new();
     for tensor in graph.initializer {
         let name = tensor.name.clone().unwrap_or_default();
-        if constants.insert(name.clone(), constant(tensor)).is_some() {
+        if constants.insert(name.clone(), constant(tensor, files)).is_some() {
             let what = "there are two of this name".to_owned();
             return Err(CompileError::Initializer { name, what });
         }
@@ -184,7 +192,8 @@ fn value(attribute: onnx::AttributeProto) -> AttributeValue {
         1 => AttributeValue::Float(attribute.f.unwrap_or(0.0)),
         2 => AttributeValue::Int(attribute.i.unwrap_or(0)),
         3 => AttributeValue::Text(attribute.s.as_ref().map(text).unwrap_or_default()),
-        4 => match attribute.t.map(constant) {
+        // Their bytes are copied, so they have to be a part of the model.
+        4 => match attribute.t.map(|tensor| constant(tensor, &[])) {
             Some(Ok(own)) => AttributeValue::Tensor(own.info, own.bytes.to_vec()),
             _ => AttributeValue::Other("a tensor that can't be read"),
         },
@@ -225,16 +234,10 @@ fn type_name(dtype: i32) -> String {
 pub(crate) const TYPES: &str = "float32, float64, float16, bfloat16, bool, int8 to int64, uint8 to \
                                 uint64";
 
-fn constant(tensor: onnx::TensorProto) -> Result<Constant, String> {
+fn constant(mut tensor: onnx::TensorProto, files: &[(String, Bytes)]) -> Result<Constant, String> {
     let number = tensor.data_type.unwrap_or(0);
     if tensor.data_location == Some(onnx::EXTERNAL) {
-        let place =
-            tensor.external_data.iter().find(|entry| entry.key.as_deref() == Some("location"));
-        let place = place.and_then(|entry| entry.value.as_deref()).unwrap_or("?");
-        return Err(format!(
-            "its data lies in another file, `{place}`, which is not supported; save the model with \
-             its weights inside"
-        ));
+        tensor.raw_data = Some(external(&tensor, files)?);
     }
     let dtype =
         of_onnx(number).ok_or_else(|| format!("is {}; supported: {TYPES}", type_name(number)))?;
@@ -261,6 +264,56 @@ fn constant(tensor: onnx::TensorProto) -> Result<Constant, String> {
         return Err(format!("{} bytes; {info} has {}", bytes.len(), info.bytes()));
     }
     Ok(Constant { info, bytes })
+}
+
+/// Where the bytes of a tensor lie when they are in another file.
+fn location(tensor: &onnx::TensorProto) -> Option<&str> {
+    entry(tensor, "location").filter(|_| tensor.data_location == Some(onnx::EXTERNAL))
+}
+
+fn entry<'a>(tensor: &'a onnx::TensorProto, key: &str) -> Option<&'a str> {
+    let own = tensor.external_data.iter().find(|entry| entry.key.as_deref() == Some(key));
+    own.and_then(|entry| entry.value.as_deref())
+}
+
+/// The bytes of a tensor in a file beside the model; a part of that file, not copied.
+fn external(tensor: &onnx::TensorProto, files: &[(String, Bytes)]) -> Result<Bytes, String> {
+    let name = entry(tensor, "location").ok_or("its data lies in another file, without a name")?;
+    let file = files.iter().find(|(own, _)| own == name).map(|(_, bytes)| bytes);
+    let file = file.ok_or_else(|| {
+        let place = format!("another file, `{name}`");
+        format!("its data lies in {place}, which is not there; put it beside the model")
+    })?;
+    let number = |key: &str| -> Result<Option<usize>, String> {
+        let own = entry(tensor, key).map(|text| {
+            text.parse()
+                .map_err(|_| format!("`{key}` of its data in `{name}` is {text:?}: no number"))
+        });
+        own.transpose()
+    };
+    let offset = number("offset")?.unwrap_or(0);
+    let length = number("length")?.unwrap_or(file.len().saturating_sub(offset));
+    let end = offset.checked_add(length).filter(|end| *end <= file.len());
+    let end = end.ok_or_else(|| {
+        let found = file.len();
+        format!("its data are {length} bytes from {offset} on in `{name}`, which has {found}")
+    })?;
+    Ok(file.slice(offset..end))
+}
+
+/// Names of the files beside a model that its initializers lie in: each once, as the model says.
+///
+/// # Errors
+/// The file is no model.
+pub fn external_files(model: Bytes) -> Result<Vec<String>, CompileError> {
+    if model.first() == Some(&NODE) {
+        return Ok(Vec::new());
+    }
+    let model = onnx::ModelProto::decode(model)
+        .map_err(|error| CompileError::NotOnnx(error.to_string()))?;
+    let graph = model.graph.unwrap_or_default();
+    let names: BTreeSet<&str> = graph.initializer.iter().filter_map(location).collect();
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 fn words<T, const N: usize>(values: &[T], word: impl Fn(&T) -> [u8; N]) -> Bytes {

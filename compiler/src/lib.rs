@@ -40,7 +40,7 @@ use npu::inspect::{Report, inspect};
 use npu::program::Om;
 
 pub use error::CompileError;
-pub use import::{Dim, Imported, import};
+pub use import::{Dim, Imported, external_files, import, import_with};
 pub use plan::{Planned, plan};
 pub use story::Fate;
 pub use typed::{Typed, type_graph};
@@ -55,6 +55,9 @@ pub struct Options {
     /// Dims of inputs by name. Needed for an input with dims that the model leaves open; for others
     /// it must agree with the model.
     pub input_shapes: Vec<(String, Vec<usize>)>,
+    /// Files beside the model that its tensors lie in: name, as [`external_files`] has it, and
+    /// bytes.
+    pub files: Vec<(String, Bytes)>,
 }
 
 /// A compiled model.
@@ -76,7 +79,7 @@ pub struct Compiled {
 /// # Errors
 /// What is wrong with the model, not supported, or not known: [`CompileError`].
 pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError> {
-    let imported = import(model)?;
+    let imported = import_with(model, &options.files)?;
     let typed = type_graph(imported, options)?.optimise();
     let planned = plan(&typed);
     let (om, fates) = (planned.write()?, planned.fates());

@@ -141,7 +141,7 @@ impl Draft {
 
     pub(crate) fn compile(&self, shapes: &[(&str, &[usize])]) -> Result<Compiled, CompileError> {
         let shapes = shapes.iter().map(|(name, dims)| ((*name).to_owned(), dims.to_vec()));
-        compile(self.bytes(), &Options { input_shapes: shapes.collect() })
+        compile(self.bytes(), &Options { input_shapes: shapes.collect(), ..Options::default() })
     }
 
     pub(crate) fn refused(&self, shapes: &[(&str, &[usize])]) -> String {

@@ -202,7 +202,8 @@ fn run(case: &Case<'_>) -> Outcome {
             (!constants.contains(name)).then(|| ((*name).to_owned(), dims))
         };
         let input_shapes = case.inputs.iter().filter_map(given).collect();
-        let compiled = match compile(model.clone().into(), &Options { input_shapes }) {
+        let options = Options { input_shapes, ..Options::default() };
+        let compiled = match compile(model.clone().into(), &options) {
             Ok(compiled) => compiled,
             Err(CompileError::Program(error)) => return Outcome::Wrong(error.to_string()),
             Err(error) => {

@@ -78,7 +78,8 @@ fn run(folder: &Path, line: &str) -> Result<(f64, Duration), String> {
         .map(|(name, value)| (name.clone(), value.info.shape.dims().to_vec()))
         .collect();
     let model = std::fs::read(folder.join(model)).expect("the model of a case");
-    let compiled = compile(model.into(), &Options { input_shapes }).map_err(|e| e.to_string())?;
+    let options = Options { input_shapes, ..Options::default() };
+    let compiled = compile(model.into(), &options).map_err(|e| e.to_string())?;
     let model = Model::load(compiled.om).map_err(|error| error.to_string())?;
     let inputs: Vec<Input<'_>> =
         named.iter().map(|(_, value)| Input { info: value.info, bytes: &value.bytes }).collect();

@@ -32,7 +32,8 @@ impl Program {
     /// What the compiler refuses, as it says it.
     pub fn compile(path: &Path, input: &str, dims: &[usize]) -> Result<Self, Failure> {
         let model = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let options = Options { input_shapes: vec![(input.to_owned(), dims.to_vec())] };
+        let options =
+            Options { input_shapes: vec![(input.to_owned(), dims.to_vec())], ..Options::default() };
         let start = Instant::now();
         let compiled = compile(model.into(), &options)?;
         let compile_ms = start.elapsed().as_secs_f64() * 1e3;

@@ -115,7 +115,7 @@ fn constants_that_are_refused_when_used() {
         }];
     });
     let expected = "initializer `w`: its data lies in another file, `weights.bin`, which is not \
-                    supported; save the model with its weights inside";
+                    there; put it beside the model";
     assert_eq!(external, expected);
     let short = broken(|tensor| tensor.dims = vec![3]);
     assert_eq!(short, "initializer `w`: 8 bytes; float32 [3] has 12");
@@ -129,6 +129,43 @@ fn constants_that_are_refused_when_used() {
     let mut unused = draft().floats("other", &[1], &[1.0]);
     unused.graph().initializer[1].data_type = Some(8);
     unused.compile(&[]).unwrap();
+}
+
+#[test]
+fn weights_in_files_beside_the_model() {
+    let with = |entries: &[(&str, &str)]| {
+        let mut draft = draft();
+        let tensor = &mut draft.graph().initializer[0];
+        (tensor.data_location, tensor.raw_data) = (Some(1), None);
+        let entry = |(key, value): &(&str, &str)| onnx::StringStringEntryProto {
+            key: Some((*key).to_owned()),
+            value: Some((*value).to_owned()),
+        };
+        tensor.external_data = entries.iter().map(entry).collect();
+        draft.bytes()
+    };
+    let file = Bytes::from([9.0f32, 1.0, 2.0, 9.0].map(f32::to_le_bytes).concat());
+    let files = [("w.bin".to_owned(), file.clone())];
+    let part = [("location", "w.bin"), ("offset", "4"), ("length", "8"), ("checksum", "?")];
+    let imported = import_with(with(&part), &files).unwrap();
+    let own = &imported.constants["w"].as_ref().unwrap().bytes;
+    assert_eq!(own.as_ptr().addr() - file.as_ptr().addr(), 4, "the same memory");
+    assert_eq!((own.len(), external_files(with(&part)).unwrap()), (8, vec!["w.bin".to_owned()]));
+    let rest = [("location", "w.bin"), ("offset", "8")];
+    import_with(with(&rest), &files).unwrap().constants["w"].as_ref().unwrap();
+    let refused = |entries: &[(&str, &str)]| {
+        let constants = import_with(with(entries), &files).unwrap().constants;
+        constants["w"].as_ref().unwrap_err().clone()
+    };
+    assert_eq!(refused(&[]), "its data lies in another file, without a name");
+    let far = refused(&[("location", "w.bin"), ("offset", "4"), ("length", "16")]);
+    assert_eq!(far, "its data are 16 bytes from 4 on in `w.bin`, which has 16");
+    let most = u64::MAX.to_string();
+    refused(&[("location", "w.bin"), ("offset", &most), ("length", &most)]);
+    refused(&[("location", "w.bin"), ("offset", &most)]);
+    let text = refused(&[("location", "w.bin"), ("offset", "-4")]);
+    assert_eq!(text, "`offset` of its data in `w.bin` is \"-4\": no number");
+    assert_eq!(refused(&[("location", "w.bin")]), "16 bytes; float32 [2] has 8");
 }
 
 #[test]

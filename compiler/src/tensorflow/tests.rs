@@ -86,7 +86,7 @@ impl Frozen {
 
     fn compile(&self, shapes: &[(&str, &[usize])]) -> Result<Compiled, CompileError> {
         let shapes = shapes.iter().map(|(name, dims)| ((*name).to_owned(), dims.to_vec()));
-        compile(self.bytes(), &Options { input_shapes: shapes.collect() })
+        compile(self.bytes(), &Options { input_shapes: shapes.collect(), ..Options::default() })
     }
 
     fn run(&self, inputs: &[&[f32]]) -> Vec<Vec<f32>> {

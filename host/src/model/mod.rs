@@ -12,7 +12,7 @@ pub use profile::{Profile, profile};
 pub(crate) use cache::write_whole;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -138,7 +138,9 @@ pub fn load(
             hint: "compile it again (`dflow compile`)",
         });
     }
-    let key = cache::key(&file, bound);
+    let bytes = Bytes::from(file);
+    let files = beside(path, &bytes)?;
+    let key = cache::key(&bytes, &files, bound);
     if let Some(kept) = cache::get(&key).filter(|_| use_cache) {
         return Ok(kept);
     }
@@ -149,9 +151,9 @@ pub fn load(
         expected: "a model that this version can compile",
         hint,
     };
-    let bytes = Bytes::from(file);
     let options = options(bytes.clone(), bound)
         .map_err(|error| refuse(error, "correct `inputs_tensor_desc`"))?;
+    let options = Options { files, ..options };
     let compiled = compiler::compile(bytes, &options).map_err(|error| {
         let hint = match error {
             compiler::CompileError::Input { .. } => {
@@ -171,6 +173,33 @@ pub fn load(
     let loaded = check(compiled.om)
         .map_err(|error| refuse(error, "report this: a fault of the compiler"))?;
     Ok(Loadable { fates: compiled.fates, ..loaded })
+}
+
+/// The files beside a model that its tensors lie in. Names that lead out of the model's folder, by
+/// themselves or by a link, are refused; what is no model is left to the compiler.
+fn beside(path: &Path, model: &Bytes) -> Result<Vec<(String, Bytes)>, ModelError> {
+    let names = compiler::external_files(model.clone()).unwrap_or_default();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let one = |name: String| {
+        let refuse = |what: &str| ModelError {
+            found: format!("{}: data in the file `{name}`: {what}", path.display()),
+            expected: "a file in the model's folder, or below it",
+            hint: "put the file beside the model, or save the model with its weights inside",
+        };
+        let mut parts = Path::new(&name).components();
+        if !parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Err(refuse("it is not in the model's folder"));
+        }
+        let words = |error: std::io::Error| refuse(&io_text(&error));
+        let real = std::fs::canonicalize(folder.join(&name)).map_err(words)?;
+        if !real.starts_with(std::fs::canonicalize(folder).map_err(words)?) {
+            return Err(refuse("a link leads out of the model's folder"));
+        }
+        let bytes = read(&real).map_err(|error| refuse(&error))?;
+        Ok((name, bytes.into()))
+    };
+    names.into_iter().map(one).collect()
 }
 
 /// A program from its bytes, if they are one whose ports messages can carry.
@@ -211,7 +240,7 @@ fn options(model: Bytes, bound: &[TensorDesc]) -> Result<Options, String> {
         Ok((name.to_owned(), dims))
     };
     let input_shapes = bound.iter().enumerate().map(one).collect::<Result<_, String>>()?;
-    Ok(Options { input_shapes })
+    Ok(Options { input_shapes, ..Options::default() })
 }
 
 /// Obtains what a plan from elsewhere does not carry: the programs themselves.

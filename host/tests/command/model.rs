@@ -153,6 +153,38 @@ fn a_profile_says_what_each_task_takes() {
 }
 
 #[test]
+fn weights_beside_a_model_are_a_part_of_it() {
+    let folder = Folder::new("om-beside");
+    let model = folder.file("m.onnx", &onnx::with_weights_in("w.bin"));
+    let (exit, _, err) = run(&folder, &["compile", &model]);
+    assert!(exit == 1 && err.contains("data in the file `w.bin`: No such file"), "{err}");
+    folder.file("w.bin", &[7; 16]);
+    let (exit, _, err) = run(&folder, &["compile", &model]);
+    assert!(exit == 0 && err.contains("done in"), "{err}");
+    let (_, _, err) = run(&folder, &["compile", &model]);
+    assert_eq!(err, "", "from the cache");
+    folder.file("w.bin", &[8; 16]);
+    let (_, _, err) = run(&folder, &["compile", &model]);
+    assert!(err.contains("done in"), "other weights, another program: {err}");
+    folder.file("w.bin", &[8; 12]);
+    let (exit, _, err) = run(&folder, &["compile", &model]);
+    assert!(exit == 1 && err.contains("12 bytes from 4 on in `w.bin`, which has 12"), "{err}");
+    // Out of the folder, by name and by a link.
+    let outside = Folder::new("om-outside");
+    let secret = outside.file("secret.bin", &[1; 16]);
+    std::os::unix::fs::symlink(&secret, folder.path("link.bin")).unwrap();
+    for (name, why) in [
+        (secret.as_str(), "it is not in the model's folder"),
+        ("../om-outside/secret.bin", "it is not in the model's folder"),
+        ("link.bin", "a link leads out of the model's folder"),
+    ] {
+        let model = folder.file("out.onnx", &onnx::with_weights_in(name));
+        let (exit, _, err) = run(&folder, &["compile", &model]);
+        assert!(exit == 1 && err.contains(why) && err.contains("to do:"), "{name}: {err}");
+    }
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let folder = Folder::new("om-refuse");
     let open = folder.file("open.onnx", &onnx::model("Add", &["p", "q"], None));

@@ -65,3 +65,20 @@ pub(crate) fn frozen_sum() -> Vec<u8> {
     ]
     .concat()
 }
+
+/// A model that adds three floats, which lie in a file of this name from byte 4 on.
+pub(crate) fn with_weights_in(file: &str) -> Vec<u8> {
+    let entry = |key: &str, value: &str| {
+        bytes(13, &[bytes(1, key.as_bytes()), bytes(2, value.as_bytes())].concat())
+    };
+    let place = [entry("location", file), entry("offset", "4"), entry("length", "12")].concat();
+    let tensor = [number(1, 3), number(2, 1), bytes(8, b"w"), place, number(14, 1)].concat();
+    let node = [bytes(1, b"x"), bytes(1, b"w"), bytes(2, b"y"), bytes(4, b"Add")].concat();
+    let graph = [
+        bytes(1, &node),
+        bytes(5, &tensor),
+        bytes(11, &declared("x", &[Some(3)])),
+        bytes(12, &declared("y", &[Some(3)])),
+    ];
+    [number(1, 8), bytes(7, &graph.concat()), bytes(8, &number(2, 15))].concat()
+}
