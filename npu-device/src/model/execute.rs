@@ -109,7 +109,8 @@ impl Model {
         self.graph.wait_idle(ABORT_WAIT);
     }
 
-    /// Whether it runs.
+    /// Whether a stream of it is active: from the start of a run until all have left it, which is a
+    /// moment after the end mark, and so after whoever waits for the run may have gone on.
     #[must_use]
     pub fn is_running(&self) -> bool {
         !self.graph.is_idle()

@@ -20,7 +20,7 @@ fn v7_10_execute_with_a_timeout_and_again_after_the_abort() {
     finish(&model, &stream);
     for _ in 0..3 {
         assert_eq!(code(model.execute(Some(Duration::from_millis(50)))), 507_046);
-        assert!(!model.is_running(), "the timeout aborts it");
+        until(|| !model.is_running());
     }
     assert_eq!(counted.load(Ordering::SeqCst), 0);
     let user = ordinary(&context);
@@ -37,8 +37,10 @@ fn a_kernel_that_does_not_end_holds_the_model_and_then_lets_it_go() {
     let gate = Gate::new(&context);
     stream.launch(&gate.function, 1, [0; 4]).unwrap();
     finish(&model, &stream);
-    assert_eq!(code(model.execute(Some(Duration::from_millis(20)))), 507_046);
-    assert!(model.is_running());
+    // On a busy machine the time may be over before the kernel has begun.
+    while !model.is_running() {
+        assert_eq!(code(model.execute(Some(Duration::from_millis(20)))), 507_046);
+    }
     gate.open();
     until(|| !model.is_running());
     model.execute(LONG).unwrap();
@@ -56,7 +58,7 @@ fn abort_gives_the_waiting_stream_its_code() {
     until(|| model.is_running());
     model.abort().unwrap();
     assert_eq!(code(user.synchronize(LONG)), 507_023);
-    assert!(!model.is_running());
+    until(|| !model.is_running());
     model.abort().unwrap();
     user.record_notify(&notify).unwrap();
     model.execute_async(&user).unwrap();
