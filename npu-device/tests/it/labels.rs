@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 
 use npu_device::Call;
 
-use crate::support::{LONG, code, context, counter, finish, logger, model, ordinary, persistent};
+use crate::support::{
+    LONG, code, context, counter, finish, logger, model, ordinary, persistent, until,
+};
 
 #[test]
 fn v7_12_setting_labels() {
