@@ -17,6 +17,9 @@ use crate::stream::{Core, Cursor, Queue};
 /// Tasks after which a core looks whether others of its level wait.
 const SLICE: u32 = 64;
 
+/// How often a core looks for another task before it leaves a stream: some microseconds.
+const LOOKS: u32 = 256;
+
 /// Why a core left a stream.
 enum Pause {
     /// All tasks are done.
@@ -93,7 +96,7 @@ impl Inner {
                 return self.stopped(stream, cursor, &queue);
             }
             if cursor.at == tail {
-                tail = stream.tail.load(Ordering::Acquire);
+                tail = self.look_out(stream, cursor.at);
                 if cursor.at == tail {
                     return Pause::Drained;
                 }
@@ -121,7 +124,6 @@ impl Inner {
                 }
             }
             if ring {
-                queue.clear(cursor.at);
                 stream.head.store(cursor.at + 1, Ordering::Release);
             }
             if sqe.header.flags & WRITE_REPORT != 0 {
@@ -132,6 +134,22 @@ impl Inner {
                 return pause;
             }
         }
+    }
+
+    /// The tail of a stream whose tasks before `at` are all done. A device that looks out before it
+    /// sleeps does so here, too: to rest and to be woken costs more than a task. Not while others
+    /// wait for a core, or somebody for this stream.
+    fn look_out(&self, stream: &Core, at: u64) -> u64 {
+        let looks = if self.config.spin.is_zero() || stream.is_persistent() { 0 } else { LOOKS };
+        for _ in 0..looks {
+            let tail = stream.tail.load(Ordering::Acquire);
+            let leave = tail != at || stream.is_waited_for() || stream.stop.load(Ordering::Relaxed);
+            if leave || self.sched.has_ready() || self.ending.load(Ordering::Relaxed) {
+                return tail;
+            }
+            std::hint::spin_loop();
+        }
+        stream.tail.load(Ordering::Acquire)
     }
 
     /// After a task: others first?
@@ -173,7 +191,6 @@ impl Inner {
         for position in cursor.at..tail {
             // A run that this stream has started ends with it, also if it had not waited yet.
             self.abandon_run(stream, &queue.read(position));
-            queue.clear(position);
         }
         cursor.go_to(tail);
         stream.head.store(tail, Ordering::Release);

@@ -267,6 +267,11 @@ impl Sched {
         self.ready.load(Ordering::Relaxed) & ((1 << level) - 1) != 0
     }
 
+    /// Whether anything is ready.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether something at least as urgent is ready.
     pub(crate) fn as_urgent(&self, level: u8) -> bool {
         self.ready.load(Ordering::Relaxed) & ((2 << level) - 1) != 0

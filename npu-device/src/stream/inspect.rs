@@ -96,7 +96,7 @@ impl Stream {
     pub fn waiting(&self) -> Vec<u16> {
         let (core, queue) = (&self.core, self.core.queue());
         let places = core.head.load(Ordering::Acquire)..core.tail.load(Ordering::Acquire);
-        places.filter_map(|place| queue.task(place)).collect()
+        places.filter_map(|place| queue.get(place)).map(|sqe| sqe.header.task).collect()
     }
 
     /// Whether somebody waits for it on the host.

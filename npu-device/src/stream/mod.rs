@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fe
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
 use executor_core::error::Code;
 
 use crate::codes::{
@@ -74,12 +75,12 @@ pub(crate) struct Core {
     pub(crate) fresh: AtomicBool,
     pub(crate) entry: AtomicU64,
 
-    pub(crate) queue: RwLock<Arc<Queue>>,
+    pub(crate) queue: CachePadded<RwLock<Arc<Queue>>>,
     /// Tasks before this are done.
-    pub(crate) head: AtomicU64,
+    pub(crate) head: CachePadded<AtomicU64>,
     /// Tasks before this are there.
-    pub(crate) tail: AtomicU64,
-    pub(crate) submit: Mutex<Submit>,
+    pub(crate) tail: CachePadded<AtomicU64>,
+    pub(crate) submit: CachePadded<Mutex<Submit>>,
     pub(crate) cursor: Mutex<Cursor>,
     /// First code since the last synchronise.
     sticky: AtomicU32,
@@ -125,10 +126,10 @@ impl Core {
             stop: AtomicBool::new(false),
             fresh: AtomicBool::new(false),
             entry: AtomicU64::new(0),
-            queue: RwLock::new(Arc::new(Queue::line(0))),
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
-            submit: Mutex::default(),
+            queue: RwLock::new(Arc::new(Queue::line(0))).into(),
+            head: CachePadded::default(),
+            tail: CachePadded::default(),
+            submit: CachePadded::default(),
             cursor: Mutex::default(),
             sticky: AtomicU32::new(0),
             reports: Reports::default(),

@@ -16,13 +16,17 @@ use crate::device::Inner;
 use crate::lock::lock;
 use crate::model::{Graph, split};
 use crate::sqe::{Sqe, WRITE_REPORT};
-use crate::stream::Core;
+use crate::stream::{Core, Queue};
 
 /// The submitter's side of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Submit {
     /// Number of the next task; wraps before 0xFFFF.
     next_task: u16,
+    /// Tasks before this are done, as it was last seen: the line of the head is the core's.
+    seen_head: u64,
+    /// The ring, once a task was pushed: a count of references less for each of them.
+    ring: Option<Arc<Queue>>,
     /// Calls of abort under way, and all there ever were.
     pub(crate) aborting: u32,
     pub(crate) aborts: u64,
@@ -65,8 +69,6 @@ impl Core {
         device: &Inner,
         mut sqes: [Sqe; N],
     ) -> Result<Placed> {
-        let queue = self.queue();
-        let room = |tail: u64| tail + N as u64 - self.head.load(Ordering::Acquire) <= queue.depth();
         let mut deadline = None;
         loop {
             let mut submit = lock(&self.submit);
@@ -76,11 +78,16 @@ impl Core {
             if submit.capture.is_some() || submit.update.is_some() {
                 return self.divert(device, submit, &sqes);
             }
+            let depth = submit.ring.get_or_insert_with(|| self.queue()).depth();
             let tail = self.tail.load(Ordering::Relaxed);
-            if room(tail) {
-                for (at, sqe) in (tail..).zip(&mut sqes) {
-                    self.stamp(&mut submit, sqe);
-                    queue.write(at, sqe);
+            let fits = |head: u64| tail + N as u64 - head <= depth;
+            if !fits(submit.seen_head) {
+                submit.seen_head = self.head.load(Ordering::Acquire);
+            }
+            if fits(submit.seen_head) {
+                sqes.iter_mut().for_each(|sqe| self.stamp(&mut submit, sqe));
+                for (at, sqe) in (tail..).zip(&sqes) {
+                    submit.ring.iter().for_each(|ring| ring.write(at, sqe));
                 }
                 self.tail.store(tail + N as u64, Ordering::Release);
                 drop(submit);
@@ -90,8 +97,8 @@ impl Core {
             }
             drop(submit);
             let until = *deadline.get_or_insert_with(|| Instant::now() + device.config.patience);
-            if !self.wait_until(Some(until), || room(tail)) {
-                let (id, depth) = (self.shown, queue.depth());
+            if !self.wait_until(Some(until), || fits(self.head.load(Ordering::Acquire))) {
+                let id = self.shown;
                 return refuse(STREAM_TASK_FULL, format!("stream {id} has {depth} tasks waiting"));
             }
         }
