@@ -249,8 +249,9 @@ impl Context {
             if let Source::Handle(index) = source {
                 self.copy_out_shape(node, index)?;
             }
-            let is_home = node.find(source).is_some_and(|mbuf| node.worker.is_home(mbuf));
-            if is_home || !self.copy_forwarded || ports.is_empty() {
+            let is_foreign = |mbuf| !node.worker.is_home(mbuf);
+            let copies = self.copy_forwarded && node.find(source).is_some_and(is_foreign);
+            if !copies || ports.is_empty() {
                 return push(node, ports, |node| node.copy_ref(source, self.logger));
             }
             let copy = self.copy_payload(node, source)?;
