@@ -89,7 +89,12 @@ fn positives(node: &Node<'_>, name: &str, rank: usize) -> Result<[usize; DIMS], 
 }
 
 fn import(node: &Node<'_>) -> Result<Imported, OpError> {
-    let (x, w) = (node.input(0)?.info.shape, node.input(1)?.info.shape);
+    Ok(Imported::all(of_node(node, 1)?, node))
+}
+
+/// The convolution of a node whose weights are that input.
+pub(super) fn of_node(node: &Node<'_>, weights: usize) -> Result<Conv, OpError> {
+    let (x, w) = (node.input(0)?.info.shape, node.input(weights)?.info.shape);
     let rank = spatial_rank(&x, &w)?;
     let kernel = &w.dims()[2..];
     if let Some(given) = node.ints("kernel_shape")? {
@@ -115,7 +120,7 @@ fn import(node: &Node<'_>) -> Result<Imported, OpError> {
         activation: Activation::None,
     };
     pad(&mut conv, node, &three(&x.dims()[2..], 1), &three(kernel, 1))?;
-    Ok(Imported::all(conv, node))
+    Ok(conv)
 }
 
 fn spatial_rank(x: &Shape, w: &Shape) -> Result<usize, OpError> {
@@ -184,30 +189,7 @@ fn pad(
 }
 
 fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
-    let rank = from.size()?;
-    let conv = Conv {
-        rank,
-        strides: from.sizes()?,
-        dilations: from.sizes()?,
-        pads_begin: from.sizes()?,
-        pads_end: from.sizes()?,
-        group: from.size()?,
-        activation: Activation::decode(from)?,
-    };
-    if !(1..=DIMS).contains(&rank) {
-        return Err(OpError::params(format!("{rank} spatial dims; expected 1 to {DIMS}")));
-    }
-    let front = DIMS - rank;
-    let unused = |list: &[usize; DIMS], value| list[..front].iter().all(|own| *own == value);
-    let positive = conv.strides.iter().chain(&conv.dilations).all(|value| *value > 0);
-    let small = [conv.strides, conv.dilations, conv.pads_begin, conv.pads_end];
-    let bounded = small.as_flattened().iter().all(|value| *value <= ELEMENTS_MAX);
-    let neutral = unused(&conv.strides, 1) && unused(&conv.dilations, 1);
-    let unpadded = unused(&conv.pads_begin, 0) && unused(&conv.pads_end, 0);
-    if !positive || !bounded || conv.group == 0 || !neutral || !unpadded {
-        return Err(OpError::params(format!("{conv:?} is no convolution")));
-    }
-    Ok(Box::new(conv))
+    Ok(Box::new(Conv::read(from)?))
 }
 
 /// Sizes of one convolution, in three dims.
@@ -230,6 +212,80 @@ impl Geometry {
 }
 
 impl Conv {
+    /// Reads what `encode` writes.
+    pub(super) fn read(from: &mut ParamReader<'_>) -> Result<Self, OpError> {
+        let rank = from.size()?;
+        let conv = Self {
+            rank,
+            strides: from.sizes()?,
+            dilations: from.sizes()?,
+            pads_begin: from.sizes()?,
+            pads_end: from.sizes()?,
+            group: from.size()?,
+            activation: Activation::decode(from)?,
+        };
+        if !(1..=DIMS).contains(&rank) {
+            return Err(OpError::params(format!("{rank} spatial dims; expected 1 to {DIMS}")));
+        }
+        let front = DIMS - rank;
+        let unused = |list: &[usize; DIMS], value| list[..front].iter().all(|own| *own == value);
+        let positive = conv.strides.iter().chain(&conv.dilations).all(|value| *value > 0);
+        let small = [conv.strides, conv.dilations, conv.pads_begin, conv.pads_end];
+        let bounded = small.as_flattened().iter().all(|value| *value <= ELEMENTS_MAX);
+        let neutral = unused(&conv.strides, 1) && unused(&conv.dilations, 1);
+        let unpadded = unused(&conv.pads_begin, 0) && unused(&conv.pads_end, 0);
+        if !positive || !bounded || conv.group == 0 || !neutral || !unpadded {
+            return Err(OpError::params(format!("{conv:?} is no convolution")));
+        }
+        Ok(conv)
+    }
+
+    /// The shape of the result.
+    pub(super) fn shape(&self, x: &Shape, w: &Shape) -> Result<Shape, OpError> {
+        let geometry = self.geometry(x, w)?;
+        let mut dims = vec![geometry.batch, w.dims()[0]];
+        dims.extend(&geometry.output[DIMS - self.rank..]);
+        Ok(Shape::new(&dims)?)
+    }
+
+    /// Calls `of` with place, map and sum of each result of whole numbers.
+    pub(super) fn sums(
+        &self,
+        (x_shape, w_shape): (&Shape, &Shape),
+        x: &[i16],
+        w: &[i16],
+        mut of: impl FnMut(usize, usize, i32),
+    ) -> Result<(), Fault> {
+        let own = self.geometry(x_shape, w_shape).map_err(|_| Fault::Memory)?;
+        let (plane, lines) = (own.input.iter().product::<usize>(), own.lines());
+        let maps = own.out_maps * self.group;
+        let places: usize = own.output.iter().product();
+        let split = |flat: usize, dims: &[usize; DIMS]| {
+            [flat / dims[2] / dims[1], flat / dims[2] % dims[1], flat % dims[2]]
+        };
+        for at in 0..own.batch * maps * places {
+            let (image, map, place) = (at / places / maps, at / places % maps, at % places);
+            let first = (image * self.group + map / own.out_maps) * own.in_maps;
+            let (place, mut sum) = (split(place, &own.output), 0i32);
+            for (line, weight) in w[map * lines..][..lines].iter().enumerate() {
+                let taps = lines / own.in_maps;
+                let tap = split(line % taps, &own.kernel);
+                let meets = |dim: usize| {
+                    let padded = place[dim] * self.strides[dim] + tap[dim] * self.dilations[dim];
+                    padded.wrapping_sub(self.pads_begin[dim])
+                };
+                let [z, y, column] = [0, 1, 2].map(meets);
+                if z < own.input[0] && y < own.input[1] && column < own.input[2] {
+                    let from = (first + line / taps) * plane;
+                    let pixel = (z * own.input[1] + y) * own.input[2] + column;
+                    sum += i32::from(x[from + pixel]) * i32::from(*weight);
+                }
+            }
+            of(at, map, sum);
+        }
+        Ok(())
+    }
+
     fn geometry(&self, x: &Shape, w: &Shape) -> Result<Geometry, OpError> {
         let rank = spatial_rank(x, w)?;
         let (x_dims, w_dims) = (x.dims(), w.dims());
@@ -294,7 +350,7 @@ impl Op for Conv {
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         let (x, w) = (inputs[0].shape, inputs[1].shape);
-        let geometry = self.geometry(&x, &w)?;
+        self.geometry(&x, &w)?;
         let maps = w.dims()[0];
         if let Some(bias) = inputs.get(2).filter(|bias| bias.shape.dims() != [maps]) {
             let found = bias.shape;
@@ -303,9 +359,7 @@ impl Op for Conv {
         if self.scratch_bytes(inputs, &inputs[0]) > SCRATCH_MAX {
             return Err(OpError::shape(format!("{x} is too large with padding and dilation")));
         }
-        let mut dims = vec![geometry.batch, maps];
-        dims.extend(&geometry.output[DIMS - self.rank..]);
-        Ok(TensorInfo::new(inputs[0].dtype, Shape::new(&dims)?))
+        Ok(TensorInfo::new(inputs[0].dtype, self.shape(&x, &w)?))
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {

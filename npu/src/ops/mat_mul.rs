@@ -35,17 +35,17 @@ pub static ENTRY: OpEntry = OpEntry {
 pub struct MatMul;
 
 /// Two shapes as stacks of matrices.
-struct Product {
-    rows: usize,
-    depth: usize,
-    columns: usize,
+pub(super) struct Product {
+    pub(super) rows: usize,
+    pub(super) depth: usize,
+    pub(super) columns: usize,
     /// Dims of the stack, and its strides in matrices for both operands; 0 where one repeats.
     stack: Shape,
     strides: [[usize; RANK_MAX]; 2],
 }
 
 impl Product {
-    fn new(a: &Shape, b: &Shape) -> Option<Self> {
+    pub(super) fn new(a: &Shape, b: &Shape) -> Option<Self> {
         // A vector is a matrix of one row on the left, of one column on the right.
         let (before_a, rows, depth) = match a.dims() {
             [] => return None,
@@ -71,7 +71,7 @@ impl Product {
         (other == depth).then_some(Self { rows, depth, columns, stack, strides })
     }
 
-    fn shape(&self, a: &Shape, b: &Shape) -> Option<Shape> {
+    pub(super) fn shape(&self, a: &Shape, b: &Shape) -> Option<Shape> {
         let mut dims = self.stack.dims().to_vec();
         if a.rank() > 1 {
             dims.push(self.rows);
@@ -83,7 +83,7 @@ impl Product {
     }
 
     /// Calls `of` with the index of both matrices for each matrix of the result.
-    fn each(&self, mut of: impl FnMut(usize, usize)) {
+    pub(super) fn each(&self, mut of: impl FnMut(usize, usize)) {
         let dims = self.stack.dims();
         for flat in 0..self.stack.elements() {
             let mut rest = flat;

@@ -309,6 +309,8 @@ ops! {
     hard_sigmoid: ENTRY;
     hard_swish: ENTRY;
     identity: ENTRY;
+    integer_conv: INTEGER, LINEAR;
+    integer_product: INTEGER, LINEAR;
     literal: CONSTANT, CONSTANT_OF_SHAPE, EYE_LIKE, NON_ZERO, RANGE, SIZE;
     logic: AND, BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_XOR, BIT_SHIFT, NOT, OR, XOR;
     loss: CROSS_ENTROPY, LIKELIHOOD;
@@ -322,6 +324,7 @@ ops! {
     piecewise: ABS, CEIL, FLOOR, LEAKY_RELU, NEG, ROUND, SHRINK, SIGN, THRESHOLDED_RELU;
     pool: AVERAGE_POOL, LP_POOL, MAX_POOL;
     pow: ENTRY;
+    quantize: DEQUANTIZE, DYNAMIC, QUANTIZE;
     recurrent: GRU, LSTM, RNN;
     reduce: L1, L2, LOG_SUM, LOG_SUM_EXP, MAX, MEAN, MIN, PROD, SUM, SUM_SQUARE;
     relu: ENTRY;
