@@ -74,7 +74,7 @@ api! {
             // Its handle, if somebody asked for it, ends with the model.
             if let (Some(gone), None) = (&before, at.capture_info().1) {
                 state::forget_if(|object| match object {
-                    Object::Model(known) => known.id() == gone.id(),
+                    Object::Model(known) => known == gone,
                     _ => false,
                 });
             }

@@ -28,6 +28,15 @@ fn make_event(place: &Out<Handle>, flags: u32) -> Result<()> {
     place.put(keep(Object::Event(made), current_number()))
 }
 
+/// Whether a flag says that the other side is outside the capture.
+fn external(flag: u32) -> Result<bool> {
+    match flag {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Error::new(PARAM_INVALID, format!("flag {flag} of an event's task: 0 or 1"))),
+    }
+}
+
 api! {
     fn aclrtCreateEvent(place: Out<Handle>) {
         make_event(&place, EventFlags::SYNC | EventFlags::TIME_LINE)
@@ -49,6 +58,24 @@ api! {
 
     fn aclrtRecordEvent(event: Handle, own: Handle) {
         stream(own)?.record_event(&state::event(event)?).map(drop)
+    }
+
+    fn aclrtRecordEventWithFlag(event: Handle, own: Handle, flag: u32) {
+        let (own, event) = (stream(own)?, state::event(event)?);
+        if external(flag)? {
+            own.record_event_external(&event).map(drop)
+        } else {
+            own.record_event(&event).map(drop)
+        }
+    }
+
+    fn aclrtStreamWaitEventWithFlag(own: Handle, event: Handle, flag: u32) {
+        let (own, event) = (stream(own)?, state::event(event)?);
+        if external(flag)? {
+            own.wait_event_external(&event).map(drop)
+        } else {
+            own.wait_event(&event, 0).map(drop)
+        }
     }
 
     fn aclrtResetEvent(event: Handle, own: Handle) {

@@ -15,6 +15,7 @@ mod desc;
 mod event;
 mod memory;
 mod model;
+mod params;
 mod program;
 mod runtime;
 mod state;

@@ -99,11 +99,28 @@ impl Program {
         self.function.clone().unregister();
     }
 
+    /// What its tasks run.
+    pub(crate) fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Addresses of inputs and outputs that tasks name by this number.
+    pub(crate) fn addresses(&self, number: u64) -> Option<Box<[usize]>> {
+        let bindings = lock(&self.runner.bindings);
+        let binding = bindings.get(usize::try_from(number).ok()?)?;
+        Some(binding.inputs.iter().chain(&binding.outputs).map(|(address, _)| *address).collect())
+    }
+
+    /// The number of this memory.
+    pub(crate) fn bind(&self, inputs: &[Buffer], outputs: &[Buffer]) -> Result<usize> {
+        self.runner.bind(&self.ports, inputs, outputs)
+    }
+
     /// A task that runs it.
     fn submit(&self, stream: &Stream, inputs: Handle, outputs: Handle) -> Result<()> {
         let inputs = state::dataset(inputs)?.buffers()?;
         let outputs = state::dataset(outputs)?.buffers()?;
-        let number = self.runner.bind(&self.ports, &inputs, &outputs)?;
+        let number = self.bind(&inputs, &outputs)?;
         stream.launch(&self.function, 1, [number as u64, 0, 0, 0]).map(drop)
     }
 }

@@ -36,6 +36,12 @@ impl<T: Copy> Out<T> {
         Ok(unsafe { place.read() })
     }
 
+    /// A place that a structure of the caller's names.
+    pub(crate) fn of_address(address: u64) -> Self {
+        let address = usize::try_from(address).unwrap_or(0);
+        Self(std::ptr::with_exposed_provenance_mut(address))
+    }
+
     /// The place `index` behind it; the caller said how many there are.
     fn at(&self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
@@ -79,6 +85,34 @@ pub(crate) fn null(what: &str) -> Error {
     Error::new(NULL, format!("{what} is null"))
 }
 
+/// A process that was forked from one with a device has none of its threads, and locks that nobody
+/// opens: there every call is refused at once.
+pub(crate) mod forked {
+    use std::sync::Once;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    static FORKED: AtomicBool = AtomicBool::new(false);
+
+    extern "C" fn in_child() {
+        FORKED.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on a fork is noticed; a device is made next.
+    pub(crate) fn watch() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // Without memory for it a fork is not noticed, and all else works.
+            // SAFETY:
+            // - the function only stores a flag, which a child may do at any time.
+            let _watched = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        });
+    }
+
+    pub(crate) fn is_child() -> bool {
+        FORKED.load(Ordering::Relaxed)
+    }
+}
+
 /// Runs a call that gives a code.
 pub(crate) fn answer(call: impl FnOnce() -> Result<()>) -> c_int {
     let internal = INTERNAL_ERROR.0.cast_signed();
@@ -92,6 +126,9 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<()>) -> c_int {
 
 /// Runs a call that gives something else; what it gives when it can't. Nothing unwinds into C.
 pub(crate) fn answer_or<R>(otherwise: R, call: impl FnOnce() -> Result<R>) -> R {
+    if forked::is_child() {
+        return otherwise;
+    }
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(result)) => result,
         Ok(Err(error)) => {

@@ -36,7 +36,7 @@ api! {
         state::finalize()
     }
 
-    fn aclGetRecentErrMsg() -> *const c_char, or std::ptr::null(); {
+    fn aclGetRecentErrMsg() -> *const c_char, or state::last(); {
         Ok(state::last())
     }
 

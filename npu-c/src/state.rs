@@ -19,7 +19,7 @@ use npu_device::{
 
 use crate::desc::{Buffer, Dataset, Desc};
 use crate::program::Program;
-use crate::raw::{Callback, Process, null};
+use crate::raw::{Callback, Process, forked, null};
 
 /// A null pointer, or something else that only this layer refuses.
 pub(crate) const NULL: Code = Code(100_000);
@@ -104,6 +104,8 @@ pub(crate) struct State {
     pub(crate) memory: HashMap<usize, (AlignedBytes, bool)>,
     /// Callbacks of models: model, function, name.
     pub(crate) callbacks: Vec<(usize, usize, CallbackId)>,
+    /// Addresses that parameters of tasks were given as, by task.
+    addresses: HashMap<usize, Box<[usize]>>,
     next: usize,
 }
 
@@ -121,12 +123,16 @@ pub(crate) fn state() -> MutexGuard<'static, State> {
 /// Keeps what the last refused call of this thread said.
 pub(crate) fn remember(error: &Error) {
     let text = error.to_string().replace('\0', " ");
-    LAST.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
+    // A thread that ends calls still, from destructors of its own; then nothing is kept.
+    let _gone = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
 }
 
 /// What the last refused call of this thread said, until its next one.
 pub(crate) fn last() -> *const std::ffi::c_char {
-    LAST.with_borrow(|last| last.as_ptr())
+    if forked::is_child() {
+        return c"this process was forked from one that used a device: it has none".as_ptr();
+    }
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 pub(crate) fn handle(number: usize) -> Handle {
@@ -173,6 +179,24 @@ pub(crate) fn find<T>(
     })
 }
 
+/// The first object that has something to give, by number.
+pub(crate) fn search<T>(give: impl Fn(&Object) -> Option<T>) -> Option<(usize, T)> {
+    let state = state();
+    state.entries.iter().find_map(|(number, entry)| Some((*number, give(&entry.object)?)))
+}
+
+/// Keeps addresses for whoever asked for a task's parameters: until they are asked for again, or
+/// the task ends.
+pub(crate) fn keep_addresses(task: Handle, addresses: Box<[usize]>) -> *const usize {
+    let mut state = state();
+    let kept = state.addresses.entry(task.addr()).or_default();
+    // What was given before is good as long as it says the same.
+    if *kept != addresses {
+        *kept = addresses;
+    }
+    kept.as_ptr()
+}
+
 /// Changes the object of a handle.
 pub(crate) fn change<T>(
     handle: Handle,
@@ -208,6 +232,7 @@ fn forget_all(mut state: MutexGuard<'_, State>, mut open: Vec<usize>) {
         open.extend(state.owned.range((number, 0)..=(number, usize::MAX)).map(|(_, own)| *own));
         if let Some(entry) = state.entries.remove(&number) {
             state.owned.remove(&(entry.owner, number));
+            state.addresses.remove(&number);
             if matches!(entry.object, Object::Model(_)) {
                 state.callbacks.retain(|(model, ..)| *model != number);
             }
@@ -215,6 +240,12 @@ fn forget_all(mut state: MutexGuard<'_, State>, mut open: Vec<usize>) {
         }
     }
     drop(state);
+    // Who waits in a context is told first, and its runs are over.
+    for entry in &gone {
+        if let Object::Context(home) = &entry.object {
+            home.context.close();
+        }
+    }
     // Under no lock: what ends may call back. What is owned ends first.
     gone.into_iter().rev().for_each(|entry| entry.object.release());
 }
@@ -278,7 +309,7 @@ pub(crate) fn named_stream(handle: Handle) -> Result<Stream> {
 /// The handle of a stream: the one it was made with, if it has one.
 pub(crate) fn stream_handle(stream: &Stream, owner: usize) -> Handle {
     let same = |object: &Object| match object {
-        Object::Stream(known) => known.id() == stream.id(),
+        Object::Stream(known) => known == stream,
         _ => false,
     };
     keep_once(same, Object::Stream(stream.clone()), owner)
@@ -287,7 +318,7 @@ pub(crate) fn stream_handle(stream: &Stream, owner: usize) -> Handle {
 /// The handle of a model.
 pub(crate) fn model_handle(model: &Model, owner: usize) -> Handle {
     let same = |object: &Object| match object {
-        Object::Model(known) => known.id() == model.id(),
+        Object::Model(known) => known == model,
         _ => false,
     };
     keep_once(same, Object::Model(model.clone()), owner)
@@ -334,6 +365,7 @@ fn device() -> Result<Device> {
     if let Some(device) = &state.device {
         return Ok(device.clone());
     }
+    forked::watch();
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let device = Device::with_raw_memory(Config { cores, ..Config::default() }, Arc::new(Process))?;
     state.device = Some(device.clone());
@@ -384,8 +416,11 @@ pub(crate) fn finalize() -> Result<()> {
     state.primary = 0;
     let (device, memory) = (state.device.take(), std::mem::take(&mut state.memory));
     drop(state);
-    // The device before the memory: what still runs may use it.
-    drop(device);
+    // The device before the memory: what still runs may use it, and other threads of the caller's
+    // may be in calls that have a part of the device.
+    if let Some(device) = device {
+        device.shut_down();
+    }
     drop(memory);
     Ok(())
 }

@@ -1,14 +1,15 @@
-//! Looking at the tasks of a stream.
+//! Looking at the tasks of a stream, and changing them.
 
 use std::ffi::c_int;
 
 use npu_device::{TaskChange, TaskInfo, TaskType};
 
 use crate::model::put_handles;
+use crate::params::{self, Params};
 use crate::raw::{Out, null};
 use crate::state::{Handle, model, named_stream, task, tasks_of};
 
-fn kind(info: &TaskInfo) -> c_int {
+pub(crate) fn kind(info: &TaskInfo) -> c_int {
     match info.kind {
         TaskType::Other => 0,
         TaskType::Kernel => 1,
@@ -35,6 +36,19 @@ api! {
 
     fn aclmdlRITaskGetType(own: Handle, place: Out<c_int>) {
         place.put(kind(&task(own)?.0))
+    }
+
+    fn aclmdlRITaskGetParams(own: Handle, place: Out<Params>) {
+        if place.is_null() {
+            return Err(null("a place for the parameters"));
+        }
+        place.put(params::of(own)?)
+    }
+
+    fn aclmdlRITaskSetParams(own: Handle, wanted: Out<Params>) {
+        let wanted = params::wanted(own, &wanted.get()?)?;
+        let (info, stream) = task(own)?;
+        stream.change_task(info.sequence, &wanted.change())
     }
 
     fn aclmdlRITaskDisable(own: Handle) {

@@ -43,7 +43,13 @@ fn program(name: &str, args: &[&Path]) {
     let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-c"));
     let mut cc = Command::new("cc");
     cc.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-g", "-Wall", "-Wextra", "-Werror"]);
-    cc.arg("-pedantic").arg("-I").arg(source("include")).arg(code).arg("-o").arg(&binary);
+    cc.arg("-pthread")
+        .arg("-pedantic")
+        .arg("-I")
+        .arg(source("include"))
+        .arg(code)
+        .arg("-o")
+        .arg(&binary);
     cc.arg("-L").arg(&library).arg("-ldflow_acl");
     cc.arg(format!("-Wl,-rpath,{}", library.display()));
     expect_success(&mut cc);
@@ -85,8 +91,18 @@ fn compiled_programs() {
 }
 
 #[test]
+fn parameters_of_tasks_external_events_and_streams_of_the_cpu() {
+    program("params", &[&doubler("params.om")]);
+}
+
+#[test]
 fn null_and_stale_handles_are_codes() {
-    program("refuse", &[]);
+    program("refuse", &[&doubler("refuse.om")]);
+}
+
+#[test]
+fn contexts_devices_threads_and_processes_end_under_those_who_wait() {
+    program("ends", &[]);
 }
 
 #[test]

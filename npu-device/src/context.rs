@@ -1,11 +1,13 @@
 //! Contexts: every stream, model and label belongs to one, and is used with others of it only.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::capture::Active;
-use crate::codes::{FEATURE_NOT_SUPPORT, PARAM_INVALID, Result, refuse};
+use crate::capture::{Active, forget_captures};
+use crate::codes::{
+    FEATURE_NOT_SUPPORT, MODEL_ABORT_NORMAL, PARAM_INVALID, Result, STREAM_ABORT, refuse,
+};
 use crate::device::{Device, Inner};
 use crate::event::{Event, EventFlags};
 use crate::kernel::{Function, Kernel};
@@ -33,6 +35,7 @@ struct Shared {
     control: Arc<Core>,
     streams: Mutex<Vec<Arc<Core>>>,
     models: Mutex<Vec<Arc<Graph>>>,
+    closed: AtomicBool,
     /// Captures under way; held while one begins or ends.
     captures: Mutex<Vec<Active>>,
 }
@@ -40,6 +43,7 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let device = self.device.inner();
+        forget_captures(&lock(&self.streams), &mut lock(&self.captures));
         for core in lock(&self.streams).iter().chain([&self.default, &self.control]) {
             device.sched.interrupt(core);
             device.streams.remove(core.sq);
@@ -66,7 +70,16 @@ impl Context {
         let (device, captures) = (device.clone(), Mutex::default());
         let (streams, models) = (Mutex::default(), Mutex::default());
         Ok(Self {
-            inner: Arc::new(Shared { id, device, default, control, streams, models, captures }),
+            inner: Arc::new(Shared {
+                id,
+                device,
+                default,
+                control,
+                streams,
+                models,
+                closed: AtomicBool::new(false),
+                captures,
+            }),
         })
     }
 
@@ -102,13 +115,40 @@ impl Context {
         if flags.0 & !KNOWN != 0 {
             return refuse(PARAM_INVALID, format!("stream flags {:#x} are not known", flags.0));
         }
-        if flags.0 & !(StreamFlags::PERSISTENT | StreamFlags::HINTS) != 0 {
-            let what = "streams of the device's CPU and of the device only are not offered";
-            return refuse(FEATURE_NOT_SUPPORT, what);
+        let offered = StreamFlags::PERSISTENT | StreamFlags::CPU_SCHEDULE | StreamFlags::HINTS;
+        if flags.0 & !offered != 0 {
+            return refuse(FEATURE_NOT_SUPPORT, "streams of the device only are not offered");
         }
         let core = self.device().new_stream(flags, self.id(), None)?;
         lock(&self.inner.streams).push(core.clone());
         Ok(Stream { core, context: self.clone() })
+    }
+
+    /// Ends it, whoever still has a handle of it or waits in it: its runs are aborted, captured
+    /// models included, its captures forgotten, its tasks dropped. Who waits
+    /// gets 107023; streams take no tasks any more.
+    pub fn close(&self) {
+        if self.inner.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (device, own) = (self.device(), &self.inner);
+        let mut streams = lock(&own.streams).clone();
+        streams.push(own.default.clone());
+        forget_captures(&streams, &mut self.captures());
+        Core::close_all(&streams, device);
+        for graph in lock(&own.models).clone() {
+            graph.fail(device, MODEL_ABORT_NORMAL);
+        }
+        let events = device.events.all();
+        for marks in events.iter().filter(|marks| marks.is_of(self)) {
+            marks.close(&device.sched, STREAM_ABORT);
+        }
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::Acquire)
     }
 
     pub(crate) fn forget_stream(&self, core: &Arc<Core>) {

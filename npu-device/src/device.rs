@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::capture::{CONDS_MAX, Cond};
-use crate::codes::{Error, PARAM_INVALID, RESOURCE_ALLOC_FAIL, Result, refuse};
+use crate::codes::{Error, PARAM_INVALID, RESOURCE_ALLOC_FAIL, Result, STREAM_ABORT, refuse};
 use crate::event::{EVENTS_MAX, Marks};
 use crate::host::{Host, Values};
 use crate::kernel::{Entry, FUNCTIONS_MAX};
@@ -91,11 +91,19 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Running {
+    /// Ends its threads, once.
+    fn stop(&self) {
         self.inner.ending.store(true, Ordering::Relaxed);
         self.inner.sched.stop();
         self.inner.host.stop();
         let own = thread::current().id();
-        for thread in lock(&self.threads).drain(..) {
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
             // A kernel that held the last handle ends the device from one of its own threads.
             if thread.thread().id() != own {
                 let _ = thread.join();
@@ -165,6 +173,16 @@ impl Device {
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.running.inner
+    }
+
+    /// Ends it, whoever still has a handle of it or of its contexts: when this returns, nothing of
+    /// it runs, and nothing will. Who waits gets the codes of [`close`](crate::Context::close). From a thread of
+    /// the device itself that one runs on until its task ends.
+    pub fn shut_down(&self) {
+        self.running.stop();
+        let device = self.inner();
+        Core::close_all(&device.streams.all(), device);
+        device.events.all().iter().for_each(|marks| marks.close(&device.sched, STREAM_ABORT));
     }
 
     /// Threads that run tasks.

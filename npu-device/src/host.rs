@@ -24,7 +24,7 @@ pub(crate) struct Host {
 
 #[derive(Debug, Default)]
 struct State {
-    calls: VecDeque<(Arc<Core>, u32, Call)>,
+    calls: VecDeque<(Arc<Core>, u64, Call)>,
     stopping: bool,
 }
 
@@ -42,7 +42,7 @@ impl Host {
         Self { state: Mutex::new(state), work: Condvar::new() }
     }
 
-    pub(crate) fn call(&self, stream: &Arc<Core>, function: u32, call: Call) {
+    pub(crate) fn call(&self, stream: &Arc<Core>, function: u64, call: Call) {
         let mut state = lock(&self.state);
         stream.called.store(called::WAITING, Ordering::Relaxed);
         state.calls.push_back((stream.clone(), function, call));
@@ -85,8 +85,8 @@ impl Host {
     }
 }
 
-fn run(device: &Inner, function: u32, call: &Call) -> Code {
-    let Some(entry) = device.functions.get(function) else { return INTERNAL_ERROR };
+fn run(device: &Inner, function: u64, call: &Call) -> Code {
+    let Some(entry) = device.functions.named(function) else { return INTERNAL_ERROR };
     match catch_unwind(AssertUnwindSafe(|| entry.kernel.run(call))) {
         Ok(Ok(())) => Code::SUCCESS,
         Ok(Err(fault)) => fault.code(true),

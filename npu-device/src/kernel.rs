@@ -7,6 +7,8 @@ use executor_core::error::Code;
 
 use crate::codes::{AICORE_EXCEPTION, AICPU_EXCEPTION, Error, RESOURCE_ALLOC_FAIL, Result};
 use crate::context::Context;
+use crate::sqe::{Sqe, kind};
+use crate::table::Name;
 
 /// Functions a device has.
 pub(crate) const FUNCTIONS_MAX: u32 = 1 << 16;
@@ -61,14 +63,14 @@ impl<F: Fn(&Call) -> std::result::Result<(), Fault> + Send + Sync> Kernel for F 
 
 /// What the device keeps of a function.
 pub(crate) struct Entry {
-    pub(crate) id: u32,
+    pub(crate) place: Name,
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) name: Box<str>,
 }
 
 impl std::fmt::Debug for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "function {} {:?}", self.id, self.name)
+        write!(f, "function {} {:?}", self.place.id, self.name)
     }
 }
 
@@ -81,11 +83,23 @@ pub struct Function {
 
 impl Function {
     pub(crate) fn register(context: &Context, name: &str, kernel: Arc<dyn Kernel>) -> Result<Self> {
-        let make = |id| Entry { id, kernel, name: name.into() };
+        let make = |place| Entry { place, kernel, name: name.into() };
         let entry = context.device().functions.insert(make).ok_or_else(|| {
             Error::new(RESOURCE_ALLOC_FAIL, format!("all {FUNCTIONS_MAX} functions are used"))
         })?;
         Ok(Self { entry, context: context.clone() })
+    }
+
+    /// Whether an entry of a queue, that of a kernel, names this function.
+    #[must_use]
+    pub fn is_named_by(&self, sqe: &Sqe) -> bool {
+        let kernel = matches!(sqe.kind(), kind::KERNEL | kind::AICPU);
+        kernel && sqe.payload[0] == self.word()
+    }
+
+    /// What entries name it by.
+    pub(crate) fn word(&self) -> u64 {
+        self.entry.place.word()
     }
 
     /// What it is called in traces.
@@ -96,6 +110,6 @@ impl Function {
 
     /// Ends it; a task that still names it fails.
     pub fn unregister(self) {
-        self.context.device().functions.remove(self.entry.id);
+        self.context.device().functions.remove_named(self.word());
     }
 }

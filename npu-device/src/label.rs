@@ -15,6 +15,7 @@ use crate::memory::Memory;
 use crate::model::{Graph, Model};
 use crate::sqe::{Sqe, task};
 use crate::stream::{Core, Stream};
+use crate::table::Name;
 
 /// Labels of a device, of all models.
 pub(crate) const LABELS_MAX: u32 = 1 << 17;
@@ -73,7 +74,7 @@ impl Ids {
 #[derive(Debug)]
 pub(crate) struct Mark {
     /// Number on the device.
-    place: u32,
+    place: Name,
     id: u16,
     /// Its model, if it has one.
     graph: Option<Weak<Graph>>,
@@ -148,12 +149,9 @@ impl Label {
     pub fn destroy(&self) -> Result<()> {
         let device = self.context.device();
         let graph = self.mark.model();
-        let ours = |mark: &Arc<Mark>| Arc::ptr_eq(mark, &self.mark);
-        let gone = !device.labels.get(self.mark.place).is_some_and(|mark| ours(&mark));
-        if gone {
+        if device.labels.remove_named(self.mark.place.word()).is_none() {
             return refuse(INTERNAL_ERROR, format!("label {} was destroyed before", self.id()));
         }
-        device.labels.remove(self.mark.place);
         self.mark.detach();
         match (&self.mark.graph, graph) {
             (Some(_), Some(graph)) => graph.drop_label(&self.mark),
@@ -189,7 +187,7 @@ pub struct LabelList {
 /// What tasks know of a list.
 #[derive(Debug)]
 pub(crate) struct List {
-    id: u32,
+    place: Name,
     labels: Box<[Arc<Mark>]>,
     memory: Memory,
 }
@@ -222,7 +220,7 @@ impl LabelList {
         }
         let marks = labels.iter().map(|label| label.mark.clone()).collect();
         let list_memory = memory.clone();
-        let make = |id| List { id, labels: marks, memory: list_memory };
+        let make = |place| List { place, labels: marks, memory: list_memory };
         let list = context.device().lists.insert(make);
         let list = list.ok_or_else(|| Error::new(INTERNAL_ERROR, "all label lists are used"))?;
         Ok(Self { list, context: context.clone() })
@@ -236,7 +234,7 @@ impl LabelList {
 
     /// Ends it; its labels can be in another one.
     pub fn destroy(self) {
-        self.context.device().lists.remove(self.list.id);
+        self.context.device().lists.remove_named(self.list.place.word());
         for label in &self.list.labels {
             lock(&label.state).descriptor = None;
         }
@@ -260,7 +258,7 @@ impl Stream {
             return refuse(INTERNAL_ERROR, format!("label {} is in no list yet", label.id()));
         };
         let mut sqe = Sqe::place_holder(task::LABEL_SET);
-        sqe.payload[0] = u64::from(label.mark.place);
+        sqe.payload[0] = label.mark.place.word();
         let placed = self.core.submit(self.context.device(), sqe)?;
         let words = [graph.id(), self.id(), u32::from(label.id()), 0];
         memory.write(|bytes| {
@@ -279,7 +277,7 @@ impl Stream {
     pub fn go_to(&self, label: &Label) -> Result<u16> {
         label.of_stream(self)?;
         let mut sqe = Sqe::place_holder(task::LABEL_GOTO);
-        sqe.payload[0] = u64::from(label.mark.place);
+        sqe.payload[0] = label.mark.place.word();
         self.put(sqe)
     }
 
@@ -310,7 +308,7 @@ impl Stream {
             return refuse(INTERNAL_ERROR, "labels need a stream of a model");
         }
         let mut sqe = Sqe::place_holder(task::LABEL_SWITCH_BY_INDEX);
-        sqe.payload[..3].copy_from_slice(&[address, u64::from(count), u64::from(list.list.id)]);
+        sqe.payload[..3].copy_from_slice(&[address, u64::from(count), list.list.place.word()]);
         self.put(sqe)
     }
 }

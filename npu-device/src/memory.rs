@@ -8,11 +8,13 @@ use npu::aligned::AlignedBytes;
 use crate::codes::{Error, MEMORY_ALLOCATION, PARAM_INVALID, Result, refuse};
 use crate::context::Context;
 use crate::device::Inner;
+use crate::table::Name;
 
 /// Pieces of memory a device has.
 pub(crate) const MEMORIES_MAX: u32 = 1 << 16;
 
-/// First byte of every device address: `0xD0`, then 24 bits of number, then 32 bits of offset.
+/// First byte of every device address: `0xD0`, then 8 bits of the number's turn, 16 of the number,
+/// 32 of offset.
 const TAG: u64 = 0xD0;
 
 /// Bytes of one piece, at most.
@@ -40,6 +42,7 @@ pub(crate) fn is_own(address: u64) -> bool {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) id: u32,
+    turn: u32,
     size: usize,
     bytes: RwLock<AlignedBytes>,
 }
@@ -69,7 +72,7 @@ impl Memory {
         let used = || format!("{size} bytes of memory: the device has no more");
         let bytes =
             AlignedBytes::try_zeroed(size).map_err(|_| Error::new(MEMORY_ALLOCATION, used()))?;
-        let make = |id| Piece { id, size, bytes: RwLock::new(bytes) };
+        let make = |Name { id, turn }| Piece { id, turn, size, bytes: RwLock::new(bytes) };
         let piece = context.device().memories.insert(make);
         let piece = piece.ok_or_else(|| Error::new(MEMORY_ALLOCATION, used()))?;
         Ok(Self { piece, context: context.clone() })
@@ -84,7 +87,8 @@ impl Memory {
     /// The device address of a byte of it.
     #[must_use]
     pub fn address(&self, offset: u32) -> u64 {
-        TAG << 56 | u64::from(self.piece.id) << 32 | u64::from(offset)
+        let Piece { id, turn, .. } = *self.piece;
+        TAG << 56 | u64::from(turn & 0xFF) << 48 | u64::from(id) << 32 | u64::from(offset)
     }
 
     /// Reads it on the host, at once. Tasks that write it wait meanwhile.
@@ -119,7 +123,8 @@ impl Memory {
 
     /// Ends it; a task that still names it fails.
     pub fn free(self) {
-        self.context.device().memories.remove(self.piece.id);
+        let name = Name { id: self.piece.id, turn: self.piece.turn };
+        self.context.device().memories.remove_named(name.word());
     }
 
     pub(crate) fn put(&self, offset: u32, bytes: &[u8]) -> Result<()> {
@@ -164,12 +169,14 @@ pub(crate) struct Outside;
 
 impl Inner {
     fn piece(&self, address: u64) -> std::result::Result<(Arc<Piece>, usize), Outside> {
-        let id = u32::try_from(address >> 32 & 0x00FF_FFFF).map_err(|_| Outside)?;
+        let id = u32::try_from(address >> 32 & 0xFFFF).map_err(|_| Outside)?;
         let offset = usize::try_from(address & 0xFFFF_FFFF).map_err(|_| Outside)?;
         if address >> 56 != TAG {
             return Err(Outside);
         }
-        self.memories.get(id).map(|piece| (piece, offset)).ok_or(Outside)
+        let turn = address >> 48 & 0xFF;
+        let piece = self.memories.get(id).filter(|piece| u64::from(piece.turn & 0xFF) == turn);
+        piece.map(|piece| (piece, offset)).ok_or(Outside)
     }
 
     /// Whoever has the memory of an address that is not of a [`Memory`].

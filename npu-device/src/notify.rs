@@ -8,15 +8,21 @@ use crate::context::Context;
 use crate::device::Inner;
 use crate::lock::lock;
 use crate::sched::Sched;
+use crate::sqe::Sqe;
 use crate::stream::Core;
+use crate::table::Name;
 
 /// Notifies a device has: their number has 13 bits.
 pub(crate) const NOTIFIES_MAX: u32 = 1 << crate::sqe::NOTIFY_BITS;
+
+/// Word of an entry that says which of the notifies that had this number it names.
+const TURN: usize = 3;
 
 /// What tasks know of a notify.
 #[derive(Debug)]
 pub(crate) struct Bit {
     pub(crate) id: u32,
+    turn: u32,
     state: Mutex<State>,
 }
 
@@ -29,8 +35,15 @@ struct State {
 }
 
 impl Bit {
-    pub(crate) fn new(id: u32) -> Self {
-        Self { id, state: Mutex::default() }
+    pub(crate) fn new(name: Name) -> Self {
+        Self { id: name.id, turn: name.turn, state: Mutex::default() }
+    }
+
+    /// An entry that sets it, or waits for it; `timeout` in seconds is of waits.
+    pub(crate) fn entry(&self, kind: u8, timeout: u32) -> Sqe {
+        let mut sqe = Sqe::notify(kind, self.id, timeout);
+        sqe.payload[TURN] = u64::from(self.turn);
+        sqe
     }
 
     /// Makes room, so that waiting allocates nothing: each stream of the device waits once.
@@ -110,7 +123,7 @@ impl Notify {
 
     /// Ends it; a task that still names it fails.
     pub fn destroy(self) {
-        self.context.device().notifies.remove(self.bit.id);
+        self.context.device().drop_bit(&self.bit);
     }
 }
 
@@ -119,6 +132,21 @@ pub(crate) fn no_notify(max: u32) -> Error {
 }
 
 impl Inner {
+    /// The notify that an entry names, unless it is gone.
+    pub(crate) fn notify(&self, sqe: &Sqe) -> Option<Arc<Bit>> {
+        self.notifies.named(sqe.payload[TURN] << 32 | u64::from(sqe.object))
+    }
+
+    /// It is gone; whoever waits for it looks for it once more, and fails.
+    pub(crate) fn drop_bit(&self, bit: &Bit) {
+        let name = Name { id: bit.id, turn: bit.turn };
+        if let Some(bit) = self.notifies.remove_named(name.word()) {
+            while let Some(stream) = lock(&bit.state).waiters.pop_front() {
+                self.sched.wake(&stream);
+            }
+        }
+    }
+
     pub(crate) fn new_bit(&self) -> Result<Arc<Bit>> {
         self.notifies.insert(Bit::new).ok_or_else(|| no_notify(NOTIFIES_MAX))
     }

@@ -92,7 +92,7 @@ impl Inner {
         }
         let (mut tail, mut left) = (cursor.at, SLICE);
         loop {
-            if stream.stop.load(Ordering::Relaxed) {
+            if stream.stop.load(Ordering::Relaxed) || stream.is_closed() {
                 return self.stopped(stream, cursor, &queue);
             }
             if cursor.at == tail {
@@ -190,7 +190,9 @@ impl Inner {
         let tail = stream.tail.load(Ordering::Acquire);
         for position in cursor.at..tail {
             // A run that this stream has started ends with it, also if it had not waited yet.
-            self.abandon_run(stream, &queue.read(position));
+            let sqe = queue.read(position);
+            self.abandon_run(stream, &sqe);
+            self.drop_record(&sqe);
         }
         cursor.go_to(tail);
         stream.head.store(tail, Ordering::Release);

@@ -129,7 +129,7 @@ pub struct Maintenance {
     pub first_task: u16,
     /// The model's end notify.
     pub end_notify: u16,
-    /// 1: executed by the device.
+    /// 1: executed by the device; 2: by its CPU.
     pub executor_flag: u32,
     /// Not used here.
     pub times_address: u64,

@@ -35,7 +35,7 @@ impl Inner {
     pub(crate) fn step(&self, stream: &Arc<Core>, cursor: &mut Cursor, sqe: &Sqe) -> Flow {
         match sqe.kind() {
             kind::KERNEL | kind::AICPU => self.kernel(sqe),
-            kind::EVENT_RECORD => match self.events.get(sqe.object) {
+            kind::EVENT_RECORD => match self.marks(sqe) {
                 Some(marks) => {
                     marks.mark(&self.sched, sqe.payload[1]);
                     Flow::Next
@@ -43,7 +43,7 @@ impl Inner {
                 None => Flow::Fail(INTERNAL_ERROR),
             },
             kind::EVENT_WAIT => {
-                let Some(marks) = self.events.get(sqe.object) else {
+                let Some(marks) = self.marks(sqe) else {
                     return Flow::Fail(INTERNAL_ERROR);
                 };
                 let passed = marks.passed_or_wait(stream, sqe.payload[1]);
@@ -73,7 +73,7 @@ impl Inner {
                 memory(self.fill(address, value.to_le_bytes()[0], size(bytes)))
             }
             task::WAIT_VALUE => self.wait_value(stream, cursor, sqe),
-            task::EVENT_RESET => match self.events.get(number(sqe.payload[0])) {
+            task::EVENT_RESET => match self.marks(sqe) {
                 Some(marks) => {
                     marks.rewind(1);
                     Flow::Next
@@ -93,14 +93,14 @@ impl Inner {
             task::CAPTURE_RECORD_EXTERNAL => self.record_external(stream, sqe),
             task::CAPTURE_WAIT_EXTERNAL => self.wait_external(stream, sqe),
             task::CAPTURE_CONDITION => self.condition(stream, cursor, sqe),
-            task::LABEL_GOTO => match self.labels.get(number(sqe.payload[0])) {
+            task::LABEL_GOTO => match self.labels.named(sqe.payload[0]) {
                 Some(label) => label.target().map_or(Flow::Fail(INTERNAL_ERROR), jump),
                 None => Flow::Fail(INTERNAL_ERROR),
             },
             task::LABEL_SWITCH_BY_INDEX => {
                 let [address, count, list, ..] = sqe.payload;
                 let Ok(index) = self.load(address, 4) else { return Flow::Fail(AICORE_EXCEPTION) };
-                let list = self.lists.get(number(list));
+                let list = self.lists.named(list);
                 let label = list.as_ref().and_then(|list| list.label(index.min(count - 1)));
                 label.and_then(|label| label.target()).map_or(Flow::Fail(INTERNAL_ERROR), jump)
             }
@@ -113,7 +113,7 @@ impl Inner {
     }
 
     fn kernel(&self, sqe: &Sqe) -> Flow {
-        let Some(entry) = self.functions.get(number(sqe.payload[0])) else {
+        let Some(entry) = self.functions.named(sqe.payload[0]) else {
             return Flow::Fail(INTERNAL_ERROR);
         };
         match catch_unwind(AssertUnwindSafe(|| entry.kernel.run(&call(sqe)))) {
@@ -126,7 +126,7 @@ impl Inner {
     fn host_function(&self, stream: &Arc<Core>, sqe: &Sqe) -> Flow {
         match stream.called.load(Ordering::Acquire) {
             called::NOT => {
-                self.host.call(stream, number(sqe.payload[0]), call(sqe));
+                self.host.call(stream, sqe.payload[0], call(sqe));
                 Flow::Wait
             }
             called::DONE => {
@@ -167,7 +167,7 @@ impl Inner {
             graph.mark_end(self);
             return Flow::Next;
         }
-        match self.notifies.get(sqe.object) {
+        match self.notify(sqe) {
             Some(bit) => {
                 bit.record(&self.sched);
                 Flow::Next
@@ -177,7 +177,7 @@ impl Inner {
     }
 
     fn notify_wait(&self, stream: &Arc<Core>, cursor: &mut Cursor, sqe: &Sqe) -> Flow {
-        let Some(bit) = self.notifies.get(sqe.object) else { return Flow::Fail(INTERNAL_ERROR) };
+        let Some(bit) = self.notify(sqe) else { return Flow::Fail(INTERNAL_ERROR) };
         if sqe.payload[1] == 0 {
             let set = bit.take_or_wait(stream);
             return wait(set, cursor, sqe.payload[0], || bit.give_up(&self.sched, stream));
@@ -208,7 +208,7 @@ impl Inner {
     }
 
     fn stream_active(&self, stream: &Arc<Core>, sqe: &Sqe) -> Flow {
-        let target = self.streams.get(number(sqe.payload[0]));
+        let target = self.streams.named(sqe.payload[0]);
         let Some((target, graph)) = target.zip(stream.graph()) else {
             return Flow::Fail(INTERNAL_ERROR);
         };
@@ -224,12 +224,12 @@ impl Inner {
     pub(crate) fn give_up(&self, stream: &Arc<Core>, cursor: &mut Cursor, sqe: &Sqe) -> bool {
         match (sqe.kind(), sqe.task_type()) {
             (kind::EVENT_WAIT, _) => {
-                if let Some(marks) = self.events.get(sqe.object) {
+                if let Some(marks) = self.marks(sqe) {
                     marks.give_up(stream);
                 }
             }
             (kind::NOTIFY_WAIT, _) => {
-                if let Some(bit) = self.notifies.get(sqe.object) {
+                if let Some(bit) = self.notify(sqe) {
                     bit.give_up(&self.sched, stream);
                 }
             }
@@ -258,7 +258,7 @@ impl Inner {
             return;
         }
         let graph = self.graph(sqe).filter(|graph| graph.is_run_by(stream));
-        if let Some((graph, bit)) = graph.zip(self.notifies.get(sqe.object)) {
+        if let Some((graph, bit)) = graph.zip(self.notify(sqe)) {
             graph.abandon(self, &bit);
         }
     }
@@ -292,10 +292,6 @@ fn memory(done: Result<(), crate::memory::Outside>) -> Flow {
 
 fn jump((stream, at): (Arc<Core>, u64)) -> Flow {
     Flow::Jump(stream, at)
-}
-
-fn number(word: u64) -> u32 {
-    u32::try_from(word).unwrap_or(u32::MAX)
 }
 
 fn size(word: u64) -> usize {

@@ -2,6 +2,9 @@
 //!
 //! Entries have a lock each, so cores that look up different objects share no line. Places come in
 //! chunks that are made when they are first needed.
+//!
+//! A number is given again when its object is gone. So that an entry that outlived its object does
+//! not take another one for it, entries carry a [`Name`]: the number and how often it was given.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -9,7 +12,28 @@ use crate::lock::lock;
 
 const CHUNK: usize = 256;
 
-type Place<T> = RwLock<Option<Arc<T>>>;
+/// A number and which time it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) id: u32,
+    pub(crate) turn: u32,
+}
+
+impl Name {
+    /// As one word of an entry: the number in its low half.
+    pub(crate) fn word(self) -> u64 {
+        u64::from(self.turn) << 32 | u64::from(self.id)
+    }
+}
+
+/// An object, and which time its number was given last.
+#[derive(Debug)]
+struct Given<T> {
+    turn: u32,
+    object: Option<Arc<T>>,
+}
+
+type Place<T> = RwLock<Given<T>>;
 type Chunk<T> = OnceLock<Box<[Place<T>]>>;
 
 /// Objects by number.
@@ -34,8 +58,8 @@ impl<T> Table<T> {
         Self { chunks, free: Mutex::default(), capacity }
     }
 
-    /// Makes an object with its number, unless all numbers are used.
-    pub(crate) fn insert(&self, make: impl FnOnce(u32) -> T) -> Option<Arc<T>> {
+    /// Makes an object with its name, unless all numbers are used.
+    pub(crate) fn insert(&self, make: impl FnOnce(Name) -> T) -> Option<Arc<T>> {
         let id = {
             let mut free = lock(&self.free);
             let id = match free.again.pop() {
@@ -49,14 +73,34 @@ impl<T> Table<T> {
             free.live += 1;
             id
         };
-        let object = Arc::new(make(id));
-        *self.place(id)?.write().unwrap_or_else(PoisonError::into_inner) = Some(object.clone());
+        let mut place = self.place(id)?.write().unwrap_or_else(PoisonError::into_inner);
+        // Nobody has the number, so nobody waits for this place meanwhile.
+        let object = Arc::new(make(Name { id, turn: place.turn }));
+        place.object = Some(object.clone());
         Some(object)
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<Arc<T>> {
+        self.read(id, |given| given.object.clone())
+    }
+
+    /// The object of this name, unless it is gone; `word` is a [`Name::word`].
+    pub(crate) fn named(&self, word: u64) -> Option<Arc<T>> {
+        let [low, high] = [word & 0xFFFF_FFFF, word >> 32];
+        let same = |given: &Given<T>| u64::from(given.turn) == high;
+        let id = u32::try_from(low).ok()?;
+        self.read(id, |given| given.object.clone().filter(|_| same(given)))
+    }
+
+    fn read(&self, id: u32, read: impl FnOnce(&Given<T>) -> Option<Arc<T>>) -> Option<Arc<T>> {
         let chunk = self.chunks.get(id as usize / CHUNK)?.get()?;
-        chunk[id as usize % CHUNK].read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&chunk[id as usize % CHUNK].read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Those that there are now.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let fresh = lock(&self.free).fresh;
+        (0..fresh).filter_map(|id| self.get(id)).collect()
     }
 
     /// How many there are.
@@ -67,7 +111,8 @@ impl<T> Table<T> {
     /// Takes an object out; its number is free again.
     pub(crate) fn remove(&self, id: u32) -> Option<Arc<T>> {
         let mut place = self.place(id)?.write().unwrap_or_else(PoisonError::into_inner);
-        let object = place.take()?;
+        let object = place.object.take()?;
+        place.turn = place.turn.wrapping_add(1);
         drop(place);
         let mut free = lock(&self.free);
         free.again.push(id);
@@ -75,9 +120,22 @@ impl<T> Table<T> {
         Some(object)
     }
 
+    /// The same, unless the number is another object's by now.
+    pub(crate) fn remove_named(&self, word: u64) -> Option<Arc<T>> {
+        let id = u32::try_from(word & 0xFFFF_FFFF).ok()?;
+        {
+            let place = self.place(id)?.read().unwrap_or_else(PoisonError::into_inner);
+            if u64::from(place.turn) != word >> 32 {
+                return None;
+            }
+        }
+        self.remove(id)
+    }
+
     fn place(&self, id: u32) -> Option<&Place<T>> {
         let chunk = self.chunks.get(id as usize / CHUNK)?;
-        let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| RwLock::new(None)).collect());
+        let place = |_| RwLock::new(Given { turn: 0, object: None });
+        let chunk = chunk.get_or_init(|| (0..CHUNK).map(place).collect());
         chunk.get(id as usize % CHUNK)
     }
 }
@@ -87,16 +145,20 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn numbers_end_and_come_again() {
+    fn numbers_end_and_come_again_under_another_name() {
         let table = Table::new(300);
         for expected in 0..300 {
-            assert_eq!(*table.insert(|id| id).unwrap(), expected);
+            assert_eq!(table.insert(|name| name).unwrap().id, expected);
         }
-        assert!(table.insert(|id| id).is_none());
-        assert_eq!(*table.remove(299).unwrap(), 299);
+        assert!(table.insert(|name| name).is_none());
+        let old = table.remove(299).unwrap();
         assert!(
             table.remove(299).is_none() && table.get(299).is_none() && table.get(900).is_none()
         );
-        assert_eq!(*table.insert(|id| id).unwrap(), 299);
+        let new = table.insert(|name| name).unwrap();
+        assert_eq!((new.id, old.id), (299, 299));
+        assert!(table.named(old.word()).is_none());
+        assert_eq!(table.named(new.word()), Some(new));
+        assert!(table.named(u64::MAX).is_none() && table.named(900).is_none());
     }
 }

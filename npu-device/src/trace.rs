@@ -74,7 +74,7 @@ fn bar(device: &Inner, process: u32, thread: u32, info: &TaskInfo, detail: Detai
         format!("\"stream\":{thread},\"task\":{},\"kind\":{}", sqe.header.task, sqe.kind());
     let function = match (sqe.kind(), sqe.task_type()) {
         (kind::KERNEL | kind::AICPU, _) | (kind::PLACE_HOLDER, task::HOST_FUNCTION) => {
-            device.functions.get(u32::try_from(sqe.payload[0]).unwrap_or(u32::MAX))
+            device.functions.named(sqe.payload[0])
         }
         _ => None,
     };

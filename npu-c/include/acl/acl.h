@@ -13,7 +13,11 @@
  *   has waited for what writes it. The caller keeps memory that tasks use until they are done;
  *   of a model, as long as the model.
  * - The context of a handle ends with aclrtDestroyContext, aclrtResetDevice (that of
- *   aclrtSetDevice) or aclFinalize, and with it all that was made in it.
+ *   aclrtSetDevice) or aclFinalize, and with it all that was made in it. Threads that wait in it
+ *   get ACL_ERROR_RT_STREAM_ABORT. Functions of the caller's must not end what they are called
+ *   from.
+ * - A process that is forked from one that has a device has none of its threads: all calls give
+ *   ACL_ERROR_RT_INTERNAL_ERROR there.
  */
 #ifndef DFLOW_ACL_ACL_H
 #define DFLOW_ACL_ACL_H

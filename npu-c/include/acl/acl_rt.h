@@ -31,8 +31,9 @@ typedef void (*aclrtHostFunc)(void *args);
 #define ACL_STREAM_FAST_SYNC 0x00000002U
 #define ACL_STREAM_PERSISTENT 0x00000004U
 #define ACL_STREAM_HUGE 0x00000008U
-/* Known, not offered: of the device's CPU, of the device only. */
+/* Streams of the device's CPU, for models: kernels of the CPU, notifies, starting others. */
 #define ACL_STREAM_CPU_SCHEDULE 0x00000010U
+/* Known, not offered: of the device only. */
 #define ACL_STREAM_DEVICE_USE_ONLY 0x00000020U
 
 /* Flags of events: can be reset, keeps the time of its last mark. */
@@ -127,6 +128,57 @@ typedef struct {
     /* Room for `size` branches, which the call writes. */
     aclmdlRI *modelRIArray;
 } aclmdlRICondTaskParams;
+
+/* A kernel: a program that is loaded. */
+typedef struct {
+    /* The number that loading gave: (void *)(uintptr_t)modelId. */
+    void *funcHandle;
+    void *cfg;
+    /* Addresses of the inputs, then of the outputs, in the order of the program's. */
+    void *args;
+    uint32_t isHostArgs;
+    /* Bytes of these addresses: 8 for each. */
+    size_t argsSize;
+    /* 1. */
+    uint32_t numBlocks;
+    uint32_t rsv;
+} aclmdlRIKernelTaskParams;
+
+/* A value that is written. */
+typedef struct {
+    void *devAddr;
+    uint64_t value;
+} aclmdlRIValueWriteTaskParams;
+
+/* A value that is waited for, by one of ACL_VALUE_WAIT_*. */
+typedef struct {
+    void *devAddr;
+    uint64_t value;
+    uint32_t flag;
+} aclmdlRIValueWaitTaskParams;
+
+/* An event that is marked, waited for or reset; NULL when it was destroyed. */
+typedef struct {
+    aclrtEvent event;
+    uint32_t flag;
+} aclmdlRIEventTaskParams;
+
+/* What a task is, in all. Its group and operator are not told: NULL and 0. */
+typedef struct {
+    aclmdlRITaskType type;
+    uint32_t rsv0[3];
+    aclrtTaskGrp taskGrp;
+    void *opInfoPtr;
+    size_t opInfoSize;
+    uint8_t rsv1[32];
+    union {
+        uint8_t rsv2[128];
+        aclmdlRIKernelTaskParams kernelTaskParams;
+        aclmdlRIEventTaskParams eventTaskParams;
+        aclmdlRIValueWriteTaskParams valueWriteTaskParams;
+        aclmdlRIValueWaitTaskParams valueWaitTaskParams;
+    } u;
+} aclmdlRITaskParams;
 
 /* ---- Devices and contexts ------------------------------------------------------------------ */
 
@@ -253,11 +305,25 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId);
 /* As a task: marks the event. */
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
 
+/*
+ * With flag 1: a model that is being captured marks the event for what is outside it, with every
+ * run. 107029 outside a capture; 107000 in a branch, for an event that is in the model already or
+ * is recorded otherwise; 207005 for the fifth. With 0 as aclrtRecordEvent.
+ */
+aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag);
+
 /* As a task: as if the event's records had not run; 107000 without ACL_EVENT_SYNC. */
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
 
 /* As a task: waits for the event's last record so far; at once without one. */
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
+
+/*
+ * With flag 1: every run of the model that is being captured waits for the event's last record
+ * before it, outside the model; codes as of aclrtRecordEventWithFlag. With 0 as
+ * aclrtStreamWaitEvent.
+ */
+aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t flag);
 
 /* Whether the event's last record has run; complete without one. */
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
@@ -376,13 +442,28 @@ aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id);
 aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type);
 
 /*
+ * A task's parameters, as they are since the last aclmdlRIUpdate. `args` of a kernel points to
+ * memory of this library that is good until the task's parameters are asked for again, or its
+ * stream ends. 507009 for ACL_MODEL_RI_TASK_DEFAULT, and when the kernel's program was unloaded.
+ */
+aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params);
+
+/*
+ * From the next aclmdlRIUpdate on a task of a complete model has these parameters: a kernel, a
+ * value written or waited for. `args` is read by this call. 507009 for another type than the
+ * task's, or one that is not changed; 107000 for parameters that do not fit; 507011 before the
+ * model is complete. Not by several threads at once for one model.
+ */
+aclError aclmdlRITaskSetParams(aclmdlRITask task, const aclmdlRITaskParams *params);
+
+/*
  * A task of a complete model is nothing from the next aclmdlRIUpdate on, and stays so. 507009 for
  * one that others wait for or that ends the run; 507011 before the model is complete. Not by
  * several threads at once for one model.
  */
 aclError aclmdlRITaskDisable(aclmdlRITask task);
 
-/* Applies what aclmdlRITaskDisable asked for, between two runs; 107037 when a run does not end. */
+/* Applies what was asked for of single tasks, between two runs; 107037 when a run does not end. */
 aclError aclmdlRIUpdate(aclmdlRI modelRI);
 
 /* ---- Captures: what is submitted to a stream becomes a model; streams are not null --------- */

@@ -57,7 +57,7 @@ static void ranges(aclrtStream stream)
     EQUAL(aclrtValueWait(place, 1, 4, stream), ACL_ERROR_RT_PARAM_INVALID);
     EQUAL(aclrtSynchronizeStreamWithTimeout(stream, 0), ACL_ERROR_RT_PARAM_INVALID);
     EQUAL(aclrtCreateStreamWithConfig(&made, 8, 0), ACL_ERROR_RT_PARAM_INVALID);
-    EQUAL(aclrtCreateStreamWithConfig(&made, 0, ACL_STREAM_CPU_SCHEDULE),
+    EQUAL(aclrtCreateStreamWithConfig(&made, 0, ACL_STREAM_DEVICE_USE_ONLY),
           ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     EQUAL(aclrtCreateEventWithFlag(&made, ACL_EVENT_EXTERNAL), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     EQUAL(aclmdlRIBuildBegin(&model, 1), ACL_ERROR_RT_PARAM_INVALID);
@@ -97,8 +97,55 @@ static void stale(void)
     EQUAL(aclrtFreeHost(memory), ACL_ERROR_RT_PARAM_INVALID);
 }
 
-int main(void)
+/* A task names what it was given, not what has its number now. */
+static void renamed(aclrtStream stream, const char *path)
 {
+    aclrtNotify notify, other;
+    aclrtEvent event, later;
+    aclrtEventRecordedStatus status;
+    aclmdlRI marks, runs;
+    uint32_t program, second;
+    float *x;
+    OK(aclrtMalloc((void **)&x, 128, ACL_MEM_MALLOC_NORMAL_ONLY));
+    aclmdlDataset *input = aclmdlCreateDataset(), *output = aclmdlCreateDataset();
+    OK(aclmdlAddDatasetBuffer(input, aclCreateDataBuffer(x, 64)));
+    OK(aclmdlAddDatasetBuffer(output, aclCreateDataBuffer(x + 16, 64)));
+    OK(aclmdlLoadFromFile(path, &program));
+    OK(aclrtCreateNotify(&notify, 0));
+    OK(aclrtCreateEvent(&event));
+    OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    OK(aclrtRecordNotify(notify, stream));
+    OK(aclmdlRICaptureEnd(stream, &marks));
+    OK(aclrtDestroyNotify(notify));
+    OK(aclrtCreateNotify(&other, 0));
+    EQUAL(aclmdlRIExecute(marks, -1), ACL_ERROR_RT_INTERNAL_ERROR);
+    OK(aclmdlRIDestroy(marks));
+    OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    OK(aclrtRecordEvent(event, stream));
+    OK(aclmdlRICaptureEnd(stream, &marks));
+    OK(aclrtDestroyEvent(event));
+    OK(aclrtCreateEvent(&later));
+    EQUAL(aclmdlRIExecute(marks, -1), ACL_ERROR_RT_INTERNAL_ERROR);
+    OK(aclrtQueryEventStatus(later, &status));
+    OK(aclmdlRIDestroy(marks));
+    OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    OK(aclmdlExecuteAsync(program, input, output, stream));
+    OK(aclmdlRICaptureEnd(stream, &runs));
+    OK(aclmdlUnload(program));
+    OK(aclmdlLoadFromFile(path, &second));
+    OK(aclmdlExecute(second, input, output));
+    x[16] = -1;
+    EQUAL(aclmdlRIExecute(runs, -1), ACL_ERROR_RT_INTERNAL_ERROR);
+    EQUAL(x[16], -1);
+    OK(aclmdlRIDestroy(runs));
+    OK(aclrtDestroyNotify(other));
+    OK(aclmdlUnload(second));
+    OK(aclrtFree(x));
+}
+
+int main(int argc, char **argv)
+{
+    EQUAL(argc, 2);
     alarm(WATCHDOG_S);
     before();
     begin();
@@ -107,6 +154,7 @@ int main(void)
     nulls(stream);
     ranges(stream);
     stale();
+    renamed(stream, argv[1]);
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtResetDevice(0));
     EQUAL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID);

@@ -24,6 +24,7 @@ use crate::notify::Bit;
 use crate::sqe::{Sqe, task};
 use crate::step::Flow;
 use crate::stream::{Core, Cursor, Stream};
+use crate::table::Name;
 
 /// Conditions a device has.
 pub(crate) const CONDS_MAX: u32 = 1 << 16;
@@ -95,7 +96,7 @@ impl Cond {
             branch.teardown()?;
         }
         device.conds.remove(self.id);
-        device.notifies.remove(self.end.id);
+        device.drop_bit(&self.end);
         self.cell.clone().into_iter().for_each(Memory::free);
         Ok(())
     }
@@ -152,8 +153,8 @@ impl Model {
         };
         let device = self.context.device();
         let end = device.new_bit()?;
-        let make = |id| Cond {
-            id,
+        let make = |name: Name| Cond {
+            id: name.id,
             address,
             cell,
             default,

@@ -12,8 +12,8 @@ use crate::codes::{
 use crate::lock::lock;
 use crate::model::{Graph, Model};
 use crate::notify::Bit;
-use crate::sqe::{Sqe, kind};
-use crate::stream::Stream;
+use crate::sqe::kind;
+use crate::stream::{Core, Stream};
 
 impl Stream {
     /// Ends the capture that this stream began; the model, ready to run.
@@ -79,6 +79,18 @@ fn leave(graph: &Arc<Graph>, captures: &mut Vec<Active>) {
     }
 }
 
+/// The captures that streams are in: nothing comes of them, and they keep nothing alive.
+pub(crate) fn forget_captures(streams: &[Arc<Core>], captures: &mut Vec<Active>) {
+    for core in streams {
+        let Some(graph) = lock(&core.submit).capture.take() else { continue };
+        graph.invalidate();
+        leave(&graph, captures);
+        if let Some(capture) = &graph.capture {
+            lock(capture).members = Vec::new();
+        }
+    }
+}
+
 impl Capture {
     fn check_end(&self, stream: u32) -> Result<()> {
         if self.stage != Stage::Active {
@@ -125,7 +137,7 @@ impl Model {
             None => device.new_bit()?,
         };
         lock(&self.graph.build).end = Some(end.clone());
-        let sqe = self.graph.name_in(Sqe::notify(kind::NOTIFY_RECORD, end.id, 0));
+        let sqe = self.graph.name_in(end.entry(kind::NOTIFY_RECORD, 0));
         target.ok_or_else(gone)?.submit(device, sqe)?;
         self.load()
     }

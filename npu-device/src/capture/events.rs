@@ -7,7 +7,7 @@ use crate::codes::{CAPTURE_DEPENDENCY, EVENT_CAPTURED, Result, refuse};
 use crate::event::{Event, Marks};
 use crate::lock::lock;
 use crate::model::Graph;
-use crate::sqe::{Sqe, kind};
+use crate::sqe::kind;
 use crate::stream::Stream;
 
 /// What an event knows that was recorded in a capture last.
@@ -39,11 +39,11 @@ impl Event {
 }
 
 impl Stream {
-    pub(crate) fn record(&self, marks: &Arc<Marks>, number: u16) -> Result<u16> {
+    pub(crate) fn record(&self, marks: &Arc<Marks>) -> Result<u16> {
         marks.record_as(false)?;
         let captured = self.capture();
         let mark = marks.next_mark();
-        let sqe = Sqe::event(kind::EVENT_RECORD, number, mark, 0);
+        let sqe = marks.entry(kind::EVENT_RECORD, mark, 0);
         let Some(graph) = captured else {
             marks.set_captured(None);
             if let Some(graph) = self.core.graph() {

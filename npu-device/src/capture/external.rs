@@ -99,7 +99,7 @@ impl Stream {
         let external =
             if record { task::CAPTURE_RECORD_EXTERNAL } else { task::CAPTURE_WAIT_EXTERNAL };
         let mut sqe = Sqe::place_holder(external);
-        sqe.payload[..2].copy_from_slice(&[u64::from(event.id()), place as u64]);
+        sqe.payload[..2].copy_from_slice(&[event.marks.word(), place as u64]);
         let number = self.put(sqe)?;
         lock(&graph.build).externals.push(External { marks: event.marks.clone(), record });
         Ok(number)
@@ -109,7 +109,7 @@ impl Stream {
 impl Inner {
     /// The event of an external task and the mark of this run.
     fn external(&self, stream: &Core, sqe: &Sqe) -> Option<(Arc<Marks>, u64)> {
-        let marks = self.events.get(u32::try_from(sqe.payload[0]).ok()?)?;
+        let marks = self.marks(sqe)?;
         let number = stream.graph()?.external_mark(usize::try_from(sqe.payload[1]).ok()?)?;
         Some((marks, number))
     }

@@ -35,6 +35,7 @@ use crate::stream::{Core, Placed, Stream};
 
 pub(crate) use cond::{CONDS_MAX, Cond};
 pub use cond::{CondHandle, CondType};
+pub(crate) use end::forget_captures;
 pub(crate) use events::Captured;
 pub(crate) use external::{EXTERNALS_MAX, External, WORDS};
 pub use group::TaskGroup;

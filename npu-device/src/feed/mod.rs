@@ -424,7 +424,7 @@ impl Loaded {
 
     /// Tells subscribers of queues apart.
     fn id(&self) -> u64 {
-        self.turn.entry.id.into()
+        self.turn.word()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Binding and unbinding streams.
 //!
 //! Without AutoSplit the device is told at once; with it, binding is a note on the host and the
-//! device hears of the stream when the model is complete.
+//! device hears of the stream when the model is complete. Of streams of the device's CPU it hears
+//! nothing in either mode.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -47,7 +48,7 @@ impl Model {
                 build.heads.push(core.clone());
             }
         }
-        if self.context.device().config.auto_split {
+        if self.context.device().config.auto_split || core.is_cpu() {
             return Ok(());
         }
         let told = self.maintain(Operation::StreamAdd, Some((core, head)));
@@ -86,7 +87,8 @@ impl Model {
         self.forget(core);
         lock(&core.submit).forget_tasks();
         core.tail.store(0, Ordering::Release);
-        let depth = if device.config.auto_split { 0 } else { device.config.sq_depth as usize };
+        let on_host = device.config.auto_split || core.is_cpu();
+        let depth = if on_host { 0 } else { device.config.sq_depth as usize };
         core.set_queue(Queue::line(depth));
         Ok(())
     }
@@ -116,6 +118,7 @@ impl Model {
         stream: Option<(&Arc<Core>, bool)>,
     ) -> Sqe {
         let half = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+        let executor_flag = if self.is_cpu() { 2 } else { 1 };
         let end = lock(&self.graph.build).end.as_ref().map_or(u16::MAX, |bit| half(bit.id));
         Sqe::maintenance(&Maintenance {
             model: half(self.id()),
@@ -123,7 +126,7 @@ impl Model {
             operation: operation as u16,
             stream_type: stream.map_or(0, |(_, head)| u16::from(!head)),
             end_notify: end,
-            executor_flag: 1,
+            executor_flag,
             ..Maintenance::default()
         })
     }

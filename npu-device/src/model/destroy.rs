@@ -63,7 +63,7 @@ fn release_end(t: &mut Teardown<'_>) -> Result<()> {
     lock(&t.model.graph.exec).loaded = None;
     // That of a branch is its condition's.
     if let Some(end) = end.filter(|_| !t.model.graph.is_branch()) {
-        t.model.context.device().notifies.remove(end.id);
+        t.model.context.device().drop_bit(&end);
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ impl TaskChange<'_> {
         match *self {
             Self::Kernel { function, blocks, args } if kind == TaskType::Kernel => {
                 new.header.block_dim = blocks;
-                new.payload[0] = u64::from(function.entry.id);
+                new.payload[0] = function.word();
                 new.payload[1..5].copy_from_slice(&args);
             }
             Self::Write { address, value } if kind == TaskType::ValueWrite => {

@@ -32,9 +32,9 @@ impl Model {
             return refuse(INTERNAL_ERROR, format!("model {} has an end mark already", self.id()));
         }
         let bit = device.new_bit()?;
-        let sqe = self.graph.name_in(Sqe::notify(kind::NOTIFY_RECORD, bit.id, 0));
+        let sqe = self.graph.name_in(bit.entry(kind::NOTIFY_RECORD, 0));
         let placed = stream.core.submit(device, sqe).inspect_err(|_| {
-            device.notifies.remove(bit.id);
+            device.drop_bit(&bit);
         })?;
         lock(&self.graph.build).end = Some(bit);
         Ok(placed.task)
@@ -47,7 +47,7 @@ impl Model {
     /// the code that it failed with.
     pub fn execute(&self, timeout: Option<Duration>) -> Result<()> {
         let stream = self.context.default_stream();
-        self.execute_async(&stream)?;
+        self.start(&stream)?;
         let outcome = stream.synchronize(timeout);
         if outcome.as_ref().is_err_and(|error| error.code() == STREAM_SYNC_TIMEOUT) {
             self.stop();
@@ -64,8 +64,16 @@ impl Model {
     /// # Errors
     /// 507011 before [`Model::build_end`]; 107026 while it is captured, 107000 for a branch of a
     /// condition; 107030 when the stream is captured; 107003 for a stream of another context;
-    /// 107000 for a persistent one.
+    /// 107000 for a persistent one; 207000 for a model all of whose streams are the device's CPU's.
     pub fn execute_async(&self, stream: &Stream) -> Result<()> {
+        if self.is_cpu() {
+            let what = format!("model {} is the device's CPU's: execute it and wait", self.id());
+            return refuse(FEATURE_NOT_SUPPORT, what);
+        }
+        self.start(stream)
+    }
+
+    fn start(&self, stream: &Stream) -> Result<()> {
         stream.check_context(&self.context)?;
         self.check_own()?;
         if stream.core.is_persistent() {
@@ -85,10 +93,16 @@ impl Model {
         end.expect_wait(streams);
         // Both or none: a run whose end nobody takes would never be over.
         let mut begin = self.graph.name_in(Sqe::place_holder(task::MODEL_EXECUTE));
-        let end = self.graph.name_in(Sqe::notify(kind::NOTIFY_WAIT, end.id, 0));
+        let end = self.graph.name_in(end.entry(kind::NOTIFY_WAIT, 0));
         self.graph.number_externals(&mut begin, streams);
         let pushed = stream.core.push(self.context.device(), [begin, end]);
         pushed.map(drop).inspect_err(|_| self.graph.forget_externals(&begin))
+    }
+
+    /// Whether all its streams are the device's CPU's.
+    pub(super) fn is_cpu(&self) -> bool {
+        let build = lock(&self.graph.build);
+        !build.streams.is_empty() && build.streams.iter().all(|core| core.is_cpu())
     }
 
     /// Stops its run: each stream ends after the task it is at. Whoever waits for the run gets

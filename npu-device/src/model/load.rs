@@ -38,11 +38,12 @@ impl Model {
         let streams = lock(&self.graph.build).streams.clone();
         if device.config.auto_split || self.graph.capture.is_some() {
             split::build_queues(streams.iter())?;
-            for core in &streams {
+            for core in streams.iter().filter(|core| !core.is_cpu()) {
                 let head = lock(&self.graph.build).heads.iter().any(|own| Arc::ptr_eq(own, core));
                 self.maintain(Operation::StreamAdd, Some((core, head)))?;
             }
         }
+        split::pack_cpu(streams.iter());
         self.maintain(Operation::ModelPreProc, None)?;
         let capture = self.graph.capture.as_ref().map(lock);
         let resets = capture.as_ref().map(|capture| capture.resets()).unwrap_or_default();

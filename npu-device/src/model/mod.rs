@@ -160,6 +160,15 @@ pub struct Model {
     pub(crate) context: Context,
 }
 
+/// The same model, not only the same number.
+impl PartialEq for Model {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.graph, &other.graph)
+    }
+}
+
+impl Eq for Model {}
+
 impl Model {
     pub(crate) fn build_begin(context: &Context) -> Result<Self> {
         Self::begin(context, None)
@@ -177,7 +186,7 @@ impl Model {
     fn begin(context: &Context, capture: Option<Mutex<Capture>>) -> Result<Self> {
         let device = context.device();
         let label_ids = device.config.label_ids;
-        let graph = device.models.insert(|id| Graph::new(id, label_ids, capture));
+        let graph = device.models.insert(|name| Graph::new(name.id, label_ids, capture));
         let graph = graph.ok_or_else(|| {
             Error::new(NO_MODEL, format!("all {MODELS_MAX} models of the device are used"))
         })?;

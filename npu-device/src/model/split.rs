@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::codes::{PARAM_INVALID, Result, STREAM_MODEL, refuse};
+use crate::codes::{PARAM_INVALID, Result, STREAM_MODEL, STREAM_TASK_FULL, refuse};
 use crate::device::Inner;
 use crate::lock::lock;
 use crate::model::Graph;
@@ -35,9 +35,14 @@ fn is_full(submit: &Submit, more: usize) -> bool {
     submit.host.len() + more + RESERVED >= HOST_SQES_MAX
 }
 
-/// Room for one entry, in a stream that no model can continue.
-pub(crate) fn reserve(submit: &mut Submit, id: u32) -> Result<()> {
+/// Room for one entry, in a stream that no model can continue, or that none may.
+pub(crate) fn reserve(submit: &mut Submit, stream: &Core) -> Result<()> {
     if is_full(submit, 1) {
+        let id = stream.shown;
+        if stream.is_cpu() {
+            let what = format!("stream {id} has {} tasks, as the CPU's can", submit.host.len());
+            return refuse(STREAM_TASK_FULL, what);
+        }
         let what = format!("stream {id} has no model that could continue it");
         return refuse(PARAM_INVALID, what);
     }
@@ -72,7 +77,7 @@ pub(crate) fn append(
             let slave = device.new_stream(master.flags, master.context, Some(master.shown))?;
             slave.set_level(master.level());
             *lock(&slave.graph) = Arc::downgrade(graph);
-            let mut entry = activation(slave.sq);
+            let mut entry = activation(&slave);
             let mut submit = lock(&last.submit);
             last.stamp(&mut submit, &mut entry);
             submit.host.push(entry);
@@ -99,23 +104,18 @@ pub(crate) fn depth(entries: usize) -> usize {
 }
 
 /// Gives every stream its queue on the device and copies its entries there, at once for all.
-/// Streams that have theirs are left as they are; gives the number of those that got one.
+/// Streams that have theirs are left as they are, and so are the CPU's; gives the number of those
+/// that got one.
 pub(crate) fn build_queues<'a>(streams: impl Iterator<Item = &'a Arc<Core>>) -> Result<usize> {
     let (mut seen, mut switched) = (0, 0);
     for core in streams {
         seen += 1;
         let mut submit = lock(&core.submit);
-        if submit.complete || core.bound.load(Ordering::Acquire) {
+        if submit.complete || core.is_cpu() || core.bound.load(Ordering::Acquire) {
             continue;
         }
-        let queue = Queue::line(depth(submit.host.len()));
-        for (position, sqe) in (0..).zip(&submit.host) {
-            queue.write(position, sqe);
-        }
-        core.set_queue(queue);
-        core.tail.store(submit.host.len() as u64, Ordering::Release);
-        submit.host = Vec::new();
-        submit.complete = true;
+        let depth = depth(submit.host.len());
+        fill(core, &mut submit, depth);
         switched += 1;
     }
     if seen == 0 {
@@ -124,9 +124,32 @@ pub(crate) fn build_queues<'a>(streams: impl Iterator<Item = &'a Arc<Core>>) -> 
     Ok(switched)
 }
 
+/// Packs the tasks of the CPU's streams, as many as there are, once.
+pub(crate) fn pack_cpu<'a>(streams: impl Iterator<Item = &'a Arc<Core>>) {
+    for core in streams.filter(|core| core.is_cpu()) {
+        let mut submit = lock(&core.submit);
+        if !submit.complete {
+            let count = submit.host.len();
+            fill(core, &mut submit, count);
+        }
+    }
+}
+
+/// The tasks that stood on the host are the stream's from here on.
+fn fill(core: &Core, submit: &mut Submit, depth: usize) {
+    let queue = Queue::line(depth);
+    for (position, sqe) in (0..).zip(&submit.host) {
+        queue.write(position, sqe);
+    }
+    core.set_queue(queue);
+    core.tail.store(submit.host.len() as u64, Ordering::Release);
+    submit.host = Vec::new();
+    submit.complete = true;
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{build_queues, depth};
+    use super::{build_queues, depth, pack_cpu};
     use crate::context::Context;
     use crate::device::{Config, Device};
     use crate::stream::StreamFlags;
@@ -142,6 +165,20 @@ mod tests {
         assert!(std::sync::Arc::ptr_eq(&queue, &a.core.queue()));
         assert_eq!(build_queues([&a.core, &b.core].into_iter()).unwrap(), 0);
         assert_eq!(build_queues([].into_iter()).unwrap_err().code().0, 107_005);
+    }
+
+    #[test]
+    fn v7_5_streams_of_the_cpu_get_no_queue() {
+        let context = Context::new(&Device::new(Config::default()).unwrap()).unwrap();
+        let [a, b] =
+            [0, 1].map(|_| context.stream(StreamFlags(StreamFlags::CPU_SCHEDULE)).unwrap());
+        a.nop().unwrap();
+        let streams = [&a.core, &b.core];
+        assert_eq!(build_queues(streams.into_iter()).unwrap(), 0);
+        assert_eq!((a.sq_depth(), a.core.entries().len()), (0, 1));
+        pack_cpu(streams.into_iter());
+        assert_eq!((a.sq_depth(), a.core.entries().len(), b.sq_depth()), (1, 1, 0));
+        assert_eq!(build_queues(streams.into_iter()).unwrap(), 0);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Streams: tasks that run one after the other.
 //!
 //! An ordinary stream is a ring: a task runs once, as soon as those before it are done. A stream
-//! with the flag `PERSISTENT` is for models: its tasks stay, and run when the model runs.
+//! with the flag `PERSISTENT` is for models: its tasks stay, and run when the model runs. So do
+//! those of one with the flag `CPU_SCHEDULE`, tasks of the device's CPU: the device has no queue
+//! for them, they stand in a list of the host ([`Core::is_cpu`]).
 
 mod at;
 mod inspect;
@@ -26,6 +28,7 @@ use crate::lock::lock;
 use crate::model::Graph;
 use crate::report::{Report, Reports};
 use crate::sched::{Priority, phase};
+use crate::table::Name;
 
 pub use inspect::{TaskInfo, TaskType};
 pub(crate) use queue::Queue;
@@ -43,6 +46,8 @@ pub struct StreamFlags(pub u32);
 impl StreamFlags {
     /// Its tasks stay and run when its model runs.
     pub const PERSISTENT: u32 = 0x4;
+    /// Of the device's CPU: as `PERSISTENT`, for kernels of the CPU and what orders them.
+    pub const CPU_SCHEDULE: u32 = 0x10;
     /// Hints that change nothing here: launch fast, synchronise fast, large.
     pub const HINTS: u32 = 0x1 | 0x2 | 0x8;
 
@@ -56,6 +61,7 @@ impl StreamFlags {
 pub(crate) struct Core {
     /// Number of its queue.
     pub(crate) sq: u32,
+    turn: u32,
     /// Number that users know: its own, or of the stream that it continues.
     pub(crate) shown: u32,
     pub(crate) flags: StreamFlags,
@@ -71,6 +77,8 @@ pub(crate) struct Core {
     pub(crate) active: AtomicBool,
     /// It is to stop where it is.
     pub(crate) stop: AtomicBool,
+    /// Its context or its device has ended: nothing of it runs, nobody waits for it any more.
+    closed: AtomicBool,
     /// It begins at `entry`.
     pub(crate) fresh: AtomicBool,
     pub(crate) entry: AtomicU64,
@@ -112,9 +120,11 @@ pub(crate) struct Cursor {
 }
 
 impl Core {
-    pub(crate) fn new(sq: u32, shown: Option<u32>, flags: StreamFlags, context: u32) -> Self {
+    pub(crate) fn new(name: Name, shown: Option<u32>, flags: StreamFlags, context: u32) -> Self {
+        let sq = name.id;
         Self {
             sq,
+            turn: name.turn,
             shown: shown.unwrap_or(sq),
             flags,
             context,
@@ -124,6 +134,7 @@ impl Core {
             timed: AtomicBool::new(false),
             active: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             fresh: AtomicBool::new(false),
             entry: AtomicU64::new(0),
             queue: RwLock::new(Arc::new(Queue::line(0))).into(),
@@ -143,8 +154,19 @@ impl Core {
         }
     }
 
+    /// What entries name it by.
+    pub(crate) fn word(&self) -> u64 {
+        Name { id: self.sq, turn: self.turn }.word()
+    }
+
     pub(crate) fn is_persistent(&self) -> bool {
-        self.flags.has(StreamFlags::PERSISTENT)
+        self.flags.has(StreamFlags::PERSISTENT | StreamFlags::CPU_SCHEDULE)
+    }
+
+    /// Its tasks are the CPU's: binding it is a note of the host in any mode, it never gets a queue
+    /// of the device, and no slave continues it.
+    pub(crate) fn is_cpu(&self) -> bool {
+        self.flags.has(StreamFlags::CPU_SCHEDULE)
     }
 
     pub(crate) fn level(&self) -> u8 {
@@ -181,6 +203,27 @@ impl Core {
         !self.is_persistent() && (more() || self.stop.load(Ordering::Relaxed))
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    fn close(&self) {
+        let mut submit = lock(&self.submit);
+        self.closed.store(true, Ordering::Relaxed);
+        submit.aborts += 1;
+    }
+
+    /// Nothing can be submitted to them any more, what was is dropped, and whoever waits is told:
+    /// all are closed before one stops, so nobody sees the code of another one that did.
+    pub(crate) fn close_all(cores: &[Arc<Self>], device: &Inner) {
+        cores.iter().for_each(|core| core.close());
+        for core in cores {
+            device.sched.interrupt(core);
+            drop(lock(&core.progress));
+            core.moved.notify_all();
+        }
+    }
+
     /// Starts a core on it if none is there; a task was submitted before.
     pub(crate) fn kick(self: &Arc<Self>, device: &Inner) {
         // SYNC: pairs with the fence in Sched::rest; one of both sees what the other did.
@@ -213,7 +256,7 @@ impl Core {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// Waits on the host until something holds; false after the deadline.
+    /// Waits on the host until something holds; false after the deadline, or when it is closed.
     pub(crate) fn wait_until(&self, deadline: Option<Instant>, holds: impl Fn() -> bool) -> bool {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -221,6 +264,9 @@ impl Core {
         let held = loop {
             if holds() {
                 break true;
+            }
+            if self.is_closed() {
+                break false;
             }
             guard = match deadline {
                 None => self.moved.wait(guard).unwrap_or_else(PoisonError::into_inner),
@@ -249,13 +295,13 @@ impl Inner {
         context: u32,
         shown: Option<u32>,
     ) -> Result<Arc<Core>> {
-        let stream = self.streams.insert(|sq| Core::new(sq, shown, flags, context));
+        let stream = self.streams.insert(|name| Core::new(name, shown, flags, context));
         let Some(stream) = stream else {
             return refuse(NO_STREAM, format!("all {STREAMS_MAX} streams of the device are used"));
         };
         if !stream.is_persistent() {
             stream.set_queue(Queue::ring(self.config.sq_depth));
-        } else if !self.config.auto_split {
+        } else if !self.config.auto_split && !stream.is_cpu() {
             stream.set_queue(Queue::line(self.config.sq_depth as usize));
         }
         stream.reports.reserve();
@@ -318,7 +364,7 @@ impl Stream {
         self.context.device().spin_until(done);
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let in_time = core.wait_until(deadline, done);
-        if lock(&core.submit).aborts != aborts {
+        if lock(&core.submit).aborts != aborts || core.is_closed() {
             return refuse(STREAM_ABORT, format!("stream {} was aborted", self.id()));
         }
         if !in_time {
@@ -403,3 +449,12 @@ impl Stream {
         self.context.forget_stream(&self.core);
     }
 }
+
+/// The same stream, not only the same number.
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+}
+
+impl Eq for Stream {}

@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use crate::capture::Update;
 use crate::codes::{
-    CAPTURE_MODE_NOT_SUPPORT, MODEL_EXECUTE, Result, STREAM_ABORT, STREAM_TASK_FULL, refuse,
+    CAPTURE_MODE_NOT_SUPPORT, MODEL_EXECUTE, Result, STREAM_ABORT, STREAM_TASK_FULL,
+    TASK_TYPE_NOT_SUPPORT, refuse,
 };
 use crate::device::Inner;
 use crate::lock::lock;
 use crate::model::{Graph, split};
-use crate::sqe::{Sqe, WRITE_REPORT};
+use crate::sqe::{Sqe, WRITE_REPORT, kind, task};
 use crate::stream::{Core, Queue};
 
 /// The submitter's side of a stream.
@@ -75,6 +76,10 @@ impl Core {
             if submit.aborting > 0 {
                 return refuse(STREAM_ABORT, format!("stream {} is being aborted", self.shown));
             }
+            if self.is_closed() {
+                let what = format!("stream {} has ended with its context", self.shown);
+                return refuse(STREAM_ABORT, what);
+            }
             if submit.capture.is_some() || submit.update.is_some() {
                 return self.divert(device, submit, &sqes);
             }
@@ -97,7 +102,8 @@ impl Core {
             }
             drop(submit);
             let until = *deadline.get_or_insert_with(|| Instant::now() + device.config.patience);
-            if !self.wait_until(Some(until), || fits(self.head.load(Ordering::Acquire))) {
+            let room = || fits(self.head.load(Ordering::Acquire));
+            if !self.wait_until(Some(until), room) && !self.is_closed() {
                 let id = self.shown;
                 return refuse(STREAM_TASK_FULL, format!("stream {id} has {depth} tasks waiting"));
             }
@@ -127,7 +133,7 @@ impl Core {
 
     /// Behind the tasks of a model's stream.
     fn append(self: &Arc<Self>, device: &Inner, mut sqe: Sqe) -> Result<Placed> {
-        let graph = self.graph();
+        let graph = if self.is_cpu() { self.check_cpu(&sqe).map(|()| None)? } else { self.graph() };
         if let Some(graph) =
             graph.filter(|graph| device.config.auto_split || graph.capture.is_some())
         {
@@ -135,8 +141,8 @@ impl Core {
         }
         let mut submit = lock(&self.submit);
         self.check_open(&submit)?;
-        if device.config.auto_split {
-            split::reserve(&mut submit, self.shown)?;
+        if device.config.auto_split || self.is_cpu() {
+            split::reserve(&mut submit, self)?;
             self.stamp(&mut submit, &mut sqe);
             submit.host.push(sqe);
             let position = submit.host.len() as u64 - 1;
@@ -151,6 +157,20 @@ impl Core {
         queue.write(tail, &sqe);
         self.tail.store(tail + 1, Ordering::Release);
         Ok(Placed { stream: self.clone(), position: tail, task: sqe.header.task })
+    }
+
+    /// Whether the device's CPU has such a task.
+    fn check_cpu(&self, sqe: &Sqe) -> Result<()> {
+        let known = match (sqe.kind(), sqe.task_type()) {
+            (kind::AICPU | kind::NOTIFY_RECORD | kind::NOTIFY_WAIT, _) => true,
+            (kind::PLACE_HOLDER, of) => matches!(of, task::STREAM_ACTIVE | task::NOP),
+            _ => false,
+        };
+        if known {
+            return Ok(());
+        }
+        let what = format!("stream {} is of the device's CPU, which has no such task", self.shown);
+        refuse(TASK_TYPE_NOT_SUPPORT, what)
     }
 
     pub(crate) fn check_open(&self, submit: &Submit) -> Result<()> {

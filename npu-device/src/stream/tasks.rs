@@ -9,7 +9,7 @@ use crate::kernel::Function;
 use crate::memory::Memory;
 use crate::notify::Notify;
 use crate::sqe::{Sqe, kind, task};
-use crate::stream::Stream;
+use crate::stream::{Core, Stream};
 
 /// When a wait for a value ends: the 64-bit value `v` and the operand `o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,12 @@ pub enum WaitValue {
 }
 
 impl WaitValue {
+    /// The condition of this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::of(u64::from(number))
+    }
+
     pub(crate) fn of(number: u64) -> Option<Self> {
         [Self::GreaterOrEqual, Self::Equal, Self::And, Self::Nor]
             .into_iter()
@@ -116,7 +122,7 @@ impl Stream {
         }
         let mut sqe = Sqe::new(kind);
         sqe.header.block_dim = blocks;
-        sqe.payload[0] = u64::from(function.entry.id);
+        sqe.payload[0] = function.word();
         sqe.payload[1..5].copy_from_slice(&args);
         self.put(sqe)
     }
@@ -127,7 +133,7 @@ impl Stream {
     /// As [`Stream::nop`].
     pub fn host_function(&self, function: &Function, args: [u64; 4]) -> Result<u16> {
         let mut sqe = Sqe::place_holder(task::HOST_FUNCTION);
-        sqe.payload[0] = u64::from(function.entry.id);
+        sqe.payload[0] = function.word();
         sqe.payload[1..5].copy_from_slice(&args);
         self.put(sqe)
     }
@@ -137,7 +143,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::nop`].
     pub fn record_notify(&self, notify: &Notify) -> Result<u16> {
-        self.put(Sqe::notify(kind::NOTIFY_RECORD, notify.id(), 0))
+        self.put(notify.bit.entry(kind::NOTIFY_RECORD, 0))
     }
 
     /// Waits until a notify is set, and clears it; `timeout_s` 0 is forever.
@@ -146,7 +152,7 @@ impl Stream {
     /// As [`Stream::nop`].
     pub fn wait_notify(&self, notify: &Notify, timeout_s: u32) -> Result<u16> {
         notify.bit.expect_wait(self.context.device().streams.live());
-        self.put(Sqe::notify(kind::NOTIFY_WAIT, notify.id(), timeout_s))
+        self.put(notify.bit.entry(kind::NOTIFY_WAIT, timeout_s))
     }
 
     /// Marks an event when everything before is done.
@@ -154,7 +160,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::nop`]; 107000 for an event that a model marks for what is outside it.
     pub fn record_event(&self, event: &Event) -> Result<u16> {
-        self.record(&event.marks, number(event))
+        self.record(&event.marks)
     }
 
     /// Waits for the event's last record; at once if there was none. A stream that waits for an
@@ -166,7 +172,7 @@ impl Stream {
     pub fn wait_event(&self, event: &Event, timeout_s: u32) -> Result<u16> {
         self.follow(event)?;
         let mark = event.marks.expect_wait(self.context.device().streams.live());
-        self.put(Sqe::event(kind::EVENT_WAIT, number(event), mark, timeout_s))
+        self.put(event.marks.entry(kind::EVENT_WAIT, mark, timeout_s))
     }
 
     /// Makes an event as if its records so far had not run.
@@ -178,7 +184,7 @@ impl Stream {
             return refuse(PARAM_INVALID, "only an event with the flag SYNC can be reset");
         }
         let mut sqe = Sqe::place_holder(task::EVENT_RESET);
-        sqe.payload[0] = u64::from(event.id());
+        sqe.payload[0] = event.marks.word();
         self.put(sqe)
     }
 
@@ -242,7 +248,7 @@ impl Stream {
     /// As [`Stream::nop`]; 107005 unless both are bound to one model.
     pub fn activate(&self, other: &Stream) -> Result<u16> {
         self.check_same_model(other)?;
-        self.put(activation(other.core.sq))
+        self.put(activation(&other.core))
     }
 
     /// The same if a 64-bit value compares with an operand; both streams go on then, and only this
@@ -259,7 +265,7 @@ impl Stream {
     ) -> Result<u16> {
         self.check_same_model(other)?;
         let mut sqe = Sqe::place_holder(task::STREAM_SWITCH);
-        let (address, target) = (value.0.check(value.1, 8)?, u64::from(other.core.sq));
+        let (address, target) = (value.0.check(value.1, 8)?, other.core.word());
         let words = [target, address, operand.cast_unsigned(), u64::from(compare as u8)];
         sqe.payload[..4].copy_from_slice(&words);
         self.put(sqe)
@@ -283,12 +289,8 @@ impl Stream {
 }
 
 /// The entry that starts a stream.
-pub(crate) fn activation(stream: u32) -> Sqe {
+pub(crate) fn activation(stream: &Core) -> Sqe {
     let mut sqe = Sqe::place_holder(task::STREAM_ACTIVE);
-    sqe.payload[0] = u64::from(stream);
+    sqe.payload[0] = stream.word();
     sqe
-}
-
-fn number(event: &Event) -> u16 {
-    u16::try_from(event.id()).unwrap_or(u16::MAX)
 }

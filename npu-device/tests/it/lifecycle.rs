@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use npu_device::{Config, Fault};
+use npu_device::{Config, Fault, StreamFlags};
 
 use crate::support::{
     LONG, code, config, context, context_of, counter, failing, finish, model, ordinary, persistent,
@@ -13,6 +13,78 @@ use crate::support::{
 
 fn both_modes() -> [Config; 2] {
     [true, false].map(|auto_split| Config { auto_split, ..config() })
+}
+
+#[test]
+fn v7_5_a_model_of_the_cpus_streams_alone() {
+    for config in both_modes() {
+        let context = context_of(config);
+        let model = context.build_begin().unwrap();
+        let [head, next] =
+            [0, 1].map(|_| context.stream(StreamFlags(StreamFlags::CPU_SCHEDULE)).unwrap());
+        model.bind(&head, true).unwrap();
+        model.bind(&next, false).unwrap();
+        let (count, calls) = counter(&context);
+        let notify = context.notify().unwrap();
+        head.launch_cpu(&count, 1, [0; 4]).unwrap();
+        head.activate(&next).unwrap();
+        head.wait_notify(&notify, 0).unwrap();
+        next.launch_cpu(&count, 1, [0; 4]).unwrap();
+        next.record_notify(&notify).unwrap();
+        // What the CPU has not: kernels of cores, memory, labels, the host.
+        let memory = context.allocate(8).unwrap();
+        assert_eq!(code(head.launch(&count, 1, [0; 4])), 507_009);
+        assert_eq!(code(head.write_value(&memory, 0, 1)), 507_009);
+        assert_eq!(code(head.host_function(&count, [0; 4])), 507_009);
+        finish(&model, &head);
+        assert_eq!((head.sq_depth(), next.sq_depth()), (4, 2));
+        assert_eq!(code(head.nop()), 507_011);
+        assert_eq!(code(model.execute_async(&ordinary(&context))), 207_000);
+        for run in 1..=3 {
+            model.execute(LONG).unwrap();
+            assert_eq!(calls.load(Ordering::SeqCst), 2 * run);
+        }
+        let faulty = context.build_begin().unwrap();
+        let stream = context.stream(StreamFlags(StreamFlags::CPU_SCHEDULE)).unwrap();
+        faulty.bind(&stream, true).unwrap();
+        stream.launch_cpu(&failing(&context, Fault::Exception), 1, [0; 4]).unwrap();
+        finish(&faulty, &stream);
+        assert_eq!(code(faulty.execute(LONG)), 507_018);
+        until(|| !model.is_running() && !faulty.is_running());
+        model.unbind(&next).unwrap();
+        model.unbind(&head).unwrap();
+        next.destroy().unwrap();
+    }
+}
+
+#[test]
+fn v7_5_the_cpus_streams_beside_others() {
+    for config in both_modes() {
+        let context = context_of(config);
+        let (model, entry) = model(&context);
+        let cpu = context.stream(StreamFlags(StreamFlags::CPU_SCHEDULE)).unwrap();
+        model.bind(&cpu, false).unwrap();
+        let (count, calls) = counter(&context);
+        let notify = context.notify().unwrap();
+        entry.launch(&count, 1, [0; 4]).unwrap();
+        entry.activate(&cpu).unwrap();
+        cpu.launch_cpu(&count, 1, [0; 4]).unwrap();
+        cpu.record_notify(&notify).unwrap();
+        entry.wait_notify(&notify, 0).unwrap();
+        finish(&model, &entry);
+        let stream = ordinary(&context);
+        model.execute_async(&stream).unwrap();
+        stream.synchronize(LONG).unwrap();
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[test]
+fn the_list_of_a_stream_of_the_cpu_has_an_end() {
+    let context = context();
+    let cpu = context.stream(StreamFlags(StreamFlags::CPU_SCHEDULE)).unwrap();
+    let put = (0..40_000).take_while(|_| cpu.nop().is_ok()).count();
+    assert_eq!((put, code(cpu.nop())), (32_734, 507_002));
 }
 
 #[test]
@@ -288,6 +360,98 @@ fn ids_end_with_their_codes() {
     failing(&context, Fault::Exception);
     assert_eq!(code(context.allocate(0)), 107_000);
     assert_eq!(code(context.allocate((1 << 32) + 1)), 107_000);
-    assert_eq!(code(context.stream(npu_device::StreamFlags(0x10))), 207_000);
+    assert_eq!(code(context.stream(npu_device::StreamFlags(0x20))), 207_000);
     assert_eq!(code(context.stream(npu_device::StreamFlags(0x100))), 107_000);
+}
+
+#[test]
+fn a_task_does_not_take_another_object_for_the_one_it_was_given() {
+    let context = context();
+    let stream = ordinary(&context);
+    let (count, calls) = counter(&context);
+    let gate = context.notify().unwrap();
+    let run = |submit: &dyn Fn()| {
+        stream.wait_notify(&gate, 0).unwrap();
+        submit();
+        // What was submitted is waited for by its number: the object goes before it runs.
+        let other = ordinary(&context);
+        other.record_notify(&gate).unwrap();
+        let outcome = code(stream.synchronize(LONG));
+        other.destroy().unwrap();
+        outcome
+    };
+    let again = || {
+        let notify = context.notify().unwrap();
+        stream.record_notify(&notify).unwrap();
+        let id = notify.id();
+        notify.destroy();
+        let new = context.notify().unwrap();
+        assert_eq!(new.id(), id, "the number is given again");
+    };
+    assert_eq!(run(&again), 507_000);
+    let again = || {
+        let event = context.event(Default::default()).unwrap();
+        stream.record_event(&event).unwrap();
+        event.destroy();
+        context.event(Default::default()).unwrap();
+    };
+    assert_eq!(run(&again), 507_000);
+    let again = || {
+        let function = context.register("first", Arc::new(|_: &npu_device::Call| Ok(()))).unwrap();
+        stream.launch(&function, 1, [0; 4]).unwrap();
+        function.unregister();
+        counter(&context);
+    };
+    assert_eq!(run(&again), 507_000);
+    let again = || {
+        let memory = context.allocate(8).unwrap();
+        stream.write_value(&memory, 0, 1).unwrap();
+        memory.free();
+        context.allocate(8).unwrap();
+    };
+    assert_eq!(run(&again), 507_015);
+    // A handle that is destroyed once more leaves the new object alone.
+    let old = context.notify().unwrap();
+    old.clone().destroy();
+    let new = context.notify().unwrap();
+    old.destroy();
+    stream.record_notify(&new).unwrap();
+    stream.launch(&count, 1, [0; 4]).unwrap();
+    stream.synchronize(LONG).unwrap();
+    assert!(new.is_set() && calls.load(Ordering::SeqCst) == 1);
+}
+
+#[test]
+fn a_context_that_is_closed_answers_who_waits_and_leaves_nothing() {
+    let device = npu_device::Device::new(config()).unwrap();
+    let context = npu_device::Context::new(&device).unwrap();
+    let stream = ordinary(&context);
+    let never = context.notify().unwrap();
+    stream.wait_notify(&never, 0).unwrap();
+    let captured = ordinary(&context);
+    captured.begin_capture(npu_device::CaptureMode::Relaxed).unwrap();
+    captured.nop().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| code(stream.synchronize(LONG)));
+        until(|| stream.is_waited_for());
+        context.close();
+        assert_eq!(waiting.join().unwrap(), 107_023);
+    });
+    assert!(context.is_closed());
+    assert_eq!(code(stream.nop()), 107_023);
+    assert_eq!(code(stream.synchronize(LONG)), 107_023);
+    assert_eq!(code(captured.end_capture()), 107_029);
+    // Another context of the device goes on, until the device does not.
+    let other = npu_device::Context::new(&device).unwrap();
+    let stream = ordinary(&other);
+    stream.nop().unwrap();
+    stream.synchronize(LONG).unwrap();
+    stream.wait_notify(&other.notify().unwrap(), 0).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| code(stream.synchronize(None)));
+        until(|| stream.is_waited_for());
+        device.shut_down();
+        assert_eq!(waiting.join().unwrap(), 107_023);
+    });
+    assert_eq!(code(stream.nop()), 107_023);
 }
