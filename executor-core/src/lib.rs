@@ -11,6 +11,7 @@
 
 pub mod abi;
 pub mod error;
+pub mod gate;
 pub mod group;
 pub mod inspect;
 pub mod journal;

@@ -9,6 +9,8 @@
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+#[path = "loom/gate.rs"]
+mod gate;
 #[path = "loom/kill.rs"]
 mod kill;
 #[path = "loom/kill_pool.rs"]

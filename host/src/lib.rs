@@ -49,7 +49,7 @@ pub use deploy::DeployOptions;
 pub use error::{CheckError, DeployError, Error, PlanError, ReadError, Refused};
 pub use graph::{
     AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, Named, NodeInput,
-    NodeOutput, QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, TensorDesc,
+    NodeOutput, Priority, QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape, TensorDesc,
     WritableInputs,
 };
 pub use plan::{DeployPlan, Limits};

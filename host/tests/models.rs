@@ -85,8 +85,8 @@ fn all_models_of_a_device_share_one_process() {
     let single = Model::new("single", &onnx::model("HardSwish", &["p"], Some(2)));
     let add = |p: &str, q: &str| model.node().input("p", p).input("q", q);
     let graph = graph(add("a", "b"), "third.0")
-        .node("twins", add("sum.0", "a").instances(2))
-        .node("third", single.node().input("p", "twins.0").device(3).threads(2));
+        .node("twins", add("sum.0", "a").instances(2).priority(0, 1))
+        .node("third", single.node().input("p", "twins.0").device(3).threads(2).cores(3));
     let plan = plan(graph);
     let all: Vec<_> = plan.executors.iter().map(|one| (one.slot, one.label.as_str())).collect();
     let expected = [
@@ -115,7 +115,8 @@ fn all_models_of_a_device_share_one_process() {
         "flow m: 2 executor(s)",
         "slot 5  device:0: one process for sum, twins@0, twins@1",
         "in the process of device:3",
-        "slot 6  device:3: one process for third; 2 threads a run",
+        "in the process of device:0; process priority 0, event priority 1",
+        "slot 6  device:3: one process for third; 3 cores; 2 threads a run",
         "answers without data: depth 3 + 2",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
@@ -161,6 +162,35 @@ fn what_does_not_fit_is_refused_with_its_place() {
             assert!(error.contains(word), "{word:?} is not in:\n{error}");
         }
     }
+}
+
+#[test]
+fn cores_and_priorities_have_their_range_and_a_device_one_number_of_cores() {
+    let model = Model::new("cores", &onnx::model("Add", &["p", "q"], Some(2)));
+    let node = || model.node().input("p", "a").input("q", "b");
+    let cases: [(FlowNode, &[&str]); 4] = [
+        (node().cores(0), &["`cores`", "1 to 64 cores"]),
+        (node().cores(65), &["`cores`", "1 to 64 cores"]),
+        (node().priority(0, 3), &["`priority`", "priorities from 0 (first) to 2"]),
+        (FlowNode::udf("libx.so", "F").priority(0, 0).cores(1), &["`cores`", "`priority`"]),
+    ];
+    for (node, expected) in cases {
+        let error = words(&graph(node, "sum.0").check().unwrap_err());
+        for word in expected.iter().chain(&["node `sum`", "found:", "expected:", "to do:"]) {
+            assert!(error.contains(word), "{word:?} is not in:\n{error}");
+        }
+    }
+    let two = |cores, device| {
+        graph(node().cores(2), "next.0").node(
+            "next",
+            model.node().input("p", "sum.0").input("q", "b").cores(cores).device(device),
+        )
+    };
+    let error = words(&two(3, 0).check().unwrap_err());
+    for word in ["node `next`", "`cores`", "3 cores of device 0", "2, as node `sum` has it"] {
+        assert!(error.contains(word), "{word:?} is not in:\n{error}");
+    }
+    assert!(two(2, 0).check().is_ok() && two(3, 1).check().is_ok());
 }
 
 #[test]
@@ -214,7 +244,7 @@ fn a_graph_file_says_the_same() {
         "name: f\ninputs:\n  a: {{dtype: float32, shape: [2, 3]}}\nnodes:\n  sum:\n    \
          model: {}\n    inputs_tensor_desc:\n      - {{dtype: float32, shape: [2, 3]}}\n      \
          - {{name: q, dtype: float32, shape: [2, 3]}}\n    device: 1\n    threads: 2\n    \
-         inputs: [a, a]\noutputs:\n  out: sum.0\n",
+         cores: 2\n    priority: {{event: 1}}\n    inputs: [a, a]\noutputs:\n  out: sum.0\n",
         model.0.display()
     );
     let mut graph = graph_file::from_yaml(&text, "f.yaml").unwrap();
@@ -224,8 +254,9 @@ fn a_graph_file_says_the_same() {
     let plan = plan(graph);
     assert_eq!((plan.executors.len(), plan.executors[1].label.as_str()), (2, "device:1"));
     let keys = "    function: f\n    outputs: {o: {dtype: int8, shape: [1]}}";
-    let function =
-        text.replace("model:", "library:").replace("    device: 1\n    threads: 2", keys);
+    let function = text
+        .replace("model:", "library:")
+        .replace("    device: 1\n    threads: 2\n    cores: 2", keys);
     let error = graph_file::from_yaml(&function, "f.yaml").unwrap().check().unwrap_err();
     assert!(words(&error).contains("only models have it"), "{error}");
 }

@@ -16,42 +16,35 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use executor_core::gate::{LEVELS, Level};
+
 use crate::codes::{PARAM_INVALID, Result, refuse};
 use crate::lock::lock;
 use crate::stream::Core;
 
-/// Levels that a stream can have; 0 runs first.
-pub(crate) const LEVELS: usize = 9;
-
 /// Priorities of process and event, each 0 (first) to 2, as models carry them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Priority {
-    level: u8,
-}
+pub struct Priority(Level);
 
 impl Priority {
     /// What streams have that nobody gave one.
-    pub const LOWEST: Self = Self { level: 8 };
+    pub const LOWEST: Self = Self(Level::LOWEST);
 
     /// From the two numbers that models carry; the process's counts first. -1 is unset, the lowest.
     ///
     /// # Errors
     /// A number is not in -1..=2.
     pub fn new(process: i32, event: i32) -> Result<Self> {
-        let part = |value: i32| match value {
-            -1 => Some(2),
-            value => u8::try_from(value).ok().filter(|value| *value <= 2),
-        };
-        match (part(process), part(event)) {
-            (Some(process), Some(event)) => Ok(Self { level: process * 3 + event }),
-            _ => {
+        match Level::of(process, event) {
+            Some(level) => Ok(Self(level)),
+            None => {
                 refuse(PARAM_INVALID, format!("priority {process}, {event}: each is -1 or 0 to 2"))
             }
         }
     }
 
     pub(crate) fn level(self) -> u8 {
-        self.level
+        self.0.number()
     }
 }
 

@@ -20,6 +20,7 @@ use npu::team::Team;
 use sys::clock::MonoTime;
 use sys::doorbell::EventFd;
 
+use crate::cores::{Cores, Seat};
 use crate::load;
 use crate::model::{self, Model, Models};
 use crate::place::{Answer, Desk, Order, Orders, STATE_FREE};
@@ -74,6 +75,8 @@ pub(crate) struct Device {
     /// By root model and model.
     pub(crate) handles: BTreeMap<(u32, u32), Handle>,
     pub(crate) models: Models,
+    /// What all models compute on.
+    pub(crate) cores: &'static Cores,
     /// Threads that all models share.
     pub(crate) team: Option<&'static Team>,
     /// Before every model path.
@@ -255,10 +258,12 @@ impl Device {
         logger: &'static Logger,
     ) -> Result<(Box<Loaded>, Resume), Failure> {
         let (group, nudged) = (self.node.group, self.node.waiter.nudged);
+        let seat = Seat::new(self.cores, index, load::level(request)?);
         let broken = || Failure::new(Code::DRV_INTERNAL, "the place has no worker");
         let place = self.places.get_mut(index).ok_or_else(broken)?;
         let worker = place.worker.take().ok_or_else(broken)?;
-        let mut node = Node::new(group, worker, Orders(place.desk)).ok_or_else(broken)?;
+        let control = Orders { desk: place.desk, seat };
+        let mut node = Node::new(group, worker, control).ok_or_else(broken)?;
         node.waiter.nudged = nudged;
         let ctl = node.ctl();
         let parts = match load::fill(&mut node, request, model, logger) {

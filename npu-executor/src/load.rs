@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use executor_core::abi::{RuntimeTensorDesc, TENSOR_DESC_SIZE};
 use executor_core::error::Code;
+use executor_core::gate::Level;
 use executor_rt::log::Logger;
 use executor_rt::node::open::{self, Ports};
 use executor_rt::node::{Failure, Node, request};
@@ -24,6 +25,10 @@ use crate::task::{BOUND_MAX, Source, Target};
 
 /// Longest wait for the grant of a queue, milliseconds (executor-deployer §1.7.1).
 const ATTACH_MS: u64 = 3_000;
+
+/// Attributes with the priorities of process and event.
+const PROCESS_PRIORITY: &str = "_eschedProcessPriority";
+const EVENT_PRIORITY: &str = "_eschedEventPriority";
 
 /// What a model has beside its node.
 #[derive(Debug)]
@@ -65,6 +70,22 @@ pub(crate) fn refuse_unsupported(request: &LoadModelRequest) -> Result<(), Failu
         }
         None => Ok(()),
     }
+}
+
+/// How urgent the model is, by the two attributes that say so (host, `priority` of a node).
+///
+/// # Errors
+/// [`Code::PARAM_INVALID`]: one of them is not 0, 1 or 2.
+pub(crate) fn level(request: &LoadModelRequest) -> Result<Level, Failure> {
+    let part = |name: &str| match request.attrs.get(name).map(String::as_str) {
+        None => Ok(-1),
+        Some("0") => Ok(0),
+        Some("1") => Ok(1),
+        Some("2") => Ok(2),
+        Some(other) => Err(invalid(format!("{name}: found {other:?}, expected 0, 1 or 2"))),
+    };
+    let (process, event) = (part(PROCESS_PRIORITY)?, part(EVENT_PRIORITY)?);
+    Ok(Level::of(process, event).unwrap_or(Level::LOWEST))
 }
 
 /// Checks the request against the model, opens the queues into `node`, and makes what a run needs.

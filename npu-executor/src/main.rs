@@ -11,9 +11,11 @@
 //! | `device`, `requests` | the main thread: waits, executes requests |
 //! | `load`, `model` | what a load request must fit, files of models |
 //! | `place` | one model's thread and the orders it gets |
+//! | `cores` | who computes, who waits for a core |
 //! | `task`, `tensor` | one run: inputs and outputs bound in place |
 #![deny(unsafe_code)]
 
+mod cores;
 mod device;
 mod load;
 mod model;

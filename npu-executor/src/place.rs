@@ -12,6 +12,8 @@
 //! | Unload | – | as Restart, then the model is given back |
 //! | End | the thread ends | the thread ends; what it holds is the sweep's |
 //!
+//! A loop that waits for a core of the device is in a wait as in any other.
+//!
 //! Whoever has the [`Loaded`] has the slot's worker: the thread between Run and Unload, else main.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,6 +27,7 @@ use executor_rt::node::{Control, End, Processor, Resume};
 use executor_rt::waiter::Waiter;
 use executor_rt::{interpose, report};
 
+use crate::cores::Seat;
 use crate::task::{Loaded, Run};
 
 /// `SlotCtl::state`: stopped by a clear request (udf §3.5, suspend).
@@ -139,13 +142,21 @@ impl Desk {
     }
 }
 
-/// The loop's view of the desk: an order ends it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Orders(pub(crate) &'static Desk);
+/// What a loop has to do with others: an order on the desk ends it, and it computes only while
+/// its seat holds a core of the device.
+#[derive(Debug)]
+pub(crate) struct Orders {
+    pub(crate) desk: &'static Desk,
+    pub(crate) seat: Seat,
+}
 
 impl Control for Orders {
     fn is_waiting(&mut self, _worker: &Worker<'static>) -> bool {
-        self.0.waiting.load(Ordering::Acquire)
+        self.desk.waiting.load(Ordering::Acquire)
+    }
+
+    fn rest(&mut self) {
+        self.seat.leave();
     }
 
     fn serve(&mut self, worker: &mut Worker<'static>, _logger: &Logger) -> Option<End> {

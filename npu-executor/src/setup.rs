@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use executor_core::error::Code;
+use executor_core::owner::SlotId;
 use executor_core::primitive::Ordering;
 use executor_rt::argv::{BuiltinArgs, parse_builtin};
 use executor_rt::control::MessageQueues;
@@ -23,6 +24,7 @@ use executor_rt::{interpose, report};
 use npu::team::Team;
 use sys::doorbell::EventFd;
 
+use crate::cores::Cores;
 use crate::device::{Device, Nothing, Place};
 use crate::load;
 use crate::model::Models;
@@ -34,6 +36,8 @@ const ATTACH_MS: u64 = 10_000;
 const LOAD_PATH: &str = "--load_path";
 /// Argument with the number of threads that compute a run together.
 const THREADS: &str = "--threads";
+/// Argument with the number of models that compute at once.
+const CORES: &str = "--cores";
 /// Argument with what stands before every path.
 const BASE_DIR: &str = "--base_dir";
 
@@ -72,6 +76,7 @@ fn bare(env: &Environment, args: &BuiltinArgs, logger: &'static Logger) -> Resul
         places: Vec::new(),
         handles: BTreeMap::new(),
         models: Models::default(),
+        cores: cores(env, cores_of(args)?)?,
         team: None,
         base: args.options.get(BASE_DIR).cloned().unwrap_or_default(),
         logger,
@@ -110,22 +115,49 @@ fn finish(device: &mut Device, env: &Environment, args: &BuiltinArgs) -> Result<
     let reply = device.queues.server.init(Ok(())).map_err(|f| Failure::new(f.code, f.text))?;
     device.reply(&reply).map_err(|code| Failure::new(code, "response queue"))?;
     let (models, places) = (device.handles.len(), device.places.len());
-    let text =
-        format_args!("device {} is ready: {models} models in {places} places", args.device_id);
+    let (id, cores) = (args.device_id, cores_of(args)?);
+    let text = format_args!(
+        "device {id} is ready: {models} models in {places} places, {cores} of them at once"
+    );
     report::info(device.logger, None, text);
     device.node.publish();
     Ok(())
 }
 
+/// A number of 1 to 64 that an argument says.
+fn number(args: &BuiltinArgs, name: &str) -> Result<Option<u32>, Failure> {
+    let Some(word) = args.options.get(name) else { return Ok(None) };
+    let number = word.parse().ok().filter(|asked| (1..=64).contains(asked));
+    number.map(Some).ok_or_else(|| {
+        Failure::new(Code::PARAM_INVALID, format!("{name}={word}: expected 1 to 64"))
+    })
+}
+
+/// Cores of the device: as declared, else the processors that the process may use.
+fn cores_of(args: &BuiltinArgs) -> Result<u32, Failure> {
+    Ok(number(args, CORES)?.unwrap_or_else(processors))
+}
+
+fn processors() -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(processors).unwrap_or(u32::MAX)
+}
+
+fn waiter(env: &Environment, slot: SlotId) -> Result<Waiter<'static>, Failure> {
+    let own = Waiter::new(&env.attached.group.memory, slot, 0);
+    own.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))
+}
+
+fn cores(env: &Environment, cores: u32) -> Result<&'static Cores, Failure> {
+    let bells = env.attached.also.iter().map(|slot| waiter(env, *slot));
+    Ok(Cores::new(cores, bells.collect::<Result<_, _>>()?))
+}
+
 /// The threads that compute runs together with a model's own: as many as were asked for, but no
 /// more than one a core. They live as long as the process.
 fn team(args: &BuiltinArgs, logger: &Logger) -> Result<Option<&'static Team>, Failure> {
-    let Some(word) = args.options.get(THREADS) else { return Ok(None) };
-    let asked: Option<usize> = word.parse().ok().filter(|asked| (1..=64).contains(asked));
-    let asked = asked.ok_or_else(|| {
-        Failure::new(Code::PARAM_INVALID, format!("{THREADS}={word}: expected 1 to 64"))
-    })?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let Some(asked) = number(args, THREADS)? else { return Ok(None) };
+    let cores = processors().min(cores_of(args)?);
     if asked > cores {
         let text = format_args!("{asked} threads asked for, {cores} cores: {cores} threads");
         report::warn(logger, None, text);
@@ -134,20 +166,17 @@ fn team(args: &BuiltinArgs, logger: &Logger) -> Result<Option<&'static Team>, Fa
     if threads == 1 {
         return Ok(None);
     }
-    let team = Team::new(threads, interpose::adopt_thread);
+    let team = Team::new(threads as usize, interpose::adopt_thread);
     let team = team.map_err(|e| Failure::new(Code::FAILED, format!("thread: {e}")))?;
     Ok(Some(Box::leak(Box::new(team))))
 }
 
 /// One thread for every further slot of the process.
 fn start_threads(device: &mut Device, env: &Environment) -> Result<(), Failure> {
-    let memory = env.attached.group.memory;
     for slot in &env.attached.also {
         let worker = env.attached.worker_of(*slot, 0, env.generation);
         let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
-        let own = Waiter::new(&memory, *slot, 0);
-        let own = own.ok_or_else(|| Failure::new(Code::OVER_LIMIT, "the slot has no waiter"))?;
-        let desk = Desk::new(own, device.node.waiter);
+        let desk = Desk::new(waiter(env, *slot)?, device.node.waiter);
         let thread = std::thread::Builder::new().name(format!("model-{}", slot.0));
         let thread = thread.spawn(move || place::serve(desk));
         let thread = thread.map_err(|e| Failure::new(Code::FAILED, format!("thread: {e}")))?;

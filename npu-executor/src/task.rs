@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! inputs held ─► a code or no data in one of them? passed on to every output, no run
+//!             ─► a core of the device ─► the set is delivered
 //!             ─► an mbuf for each output ─► run: inputs read, outputs written where they lie
-//!             ─► descriptor and head ─► sent to every destination
+//!             ─► descriptor and head ─► sent to every destination ─► the core is given back
 //! ```
+//! A sleep in between, for a free mbuf, gives the core back; then there is another one before the
+//! run.
 //! Whatever does not fit the model is a code on this id; the loop goes on. No allocation, no clock
 //! (unless times are asked for), no log line on the way of a set that fits.
 
@@ -16,7 +19,7 @@ use executor_core::mbuf::Mbuf;
 use executor_core::pool::Worker;
 use executor_rt::log::Logger;
 use executor_rt::node::reader::Reader;
-use executor_rt::node::{HeadOf, Node, Task, Verdict, add};
+use executor_rt::node::{End, HeadOf, Node, Task, Verdict, add};
 use executor_rt::{payload, report};
 use npu::aligned::{AlignedBytes, is_aligned};
 use npu::engine::{Input, RunError};
@@ -124,10 +127,31 @@ impl Loaded {
         Ok(())
     }
 
+    /// Waits for a core of the device, unless it holds one.
+    fn enter(&mut self) -> Result<(), End> {
+        let (node, logger) = (&mut self.node, self.logger);
+        if node.control.seat.enter() {
+            return Ok(());
+        }
+        loop {
+            node.park(None, false, |node| node.control.seat.is_handed());
+            if let Some(end) = node.serve(logger) {
+                node.control.seat.withdraw();
+                return Err(end);
+            }
+            if node.control.seat.take() {
+                return Ok(());
+            }
+        }
+    }
+
     #[allow(clippy::result_large_err, reason = "a box would allocate; a fault is rare")]
     fn run(&mut self) -> Result<(), Fault> {
         let Loaded { node, model, sources, targets, arena, team, .. } = self;
-        let Node { worker, reader, .. } = node;
+        let Node { worker, reader, control, .. } = node;
+        // A team is that only with a core for each of its threads.
+        let helpers = team.map_or(0, |team| u32::try_from(team.threads()).unwrap_or(1) - 1);
+        let team = team.filter(|_| control.seat.enter_with(helpers));
         let mut inputs: heapless::Vec<Input<'_>, BOUND_MAX> = heapless::Vec::new();
         let mut copied = 0;
         for (index, source) in sources.iter_mut().enumerate() {
@@ -144,7 +168,7 @@ impl Loaded {
                     .ok_or(Fault::Output(index))?,
             });
         }
-        let run = model.run_with(&inputs, &mut outputs, arena, *team, |_| {}).map_err(Fault::Run);
+        let run = model.run_with(&inputs, &mut outputs, arena, team, |_| {}).map_err(Fault::Run);
         if copied != 0 {
             add(&worker.private.ctl.bytes_copied, copied);
         }
@@ -190,6 +214,11 @@ impl Loaded {
         if let Err(code) = self.take_outputs() {
             self.drop_outputs();
             return Verdict::Answer(code);
+        }
+        if let Err(end) = self.enter() {
+            self.drop_outputs();
+            self.node.ending = Some(end);
+            return Verdict::Done;
         }
         if let Err(fault) = self.run() {
             self.drop_outputs();
@@ -261,13 +290,18 @@ impl Task for Run<'_> {
         call(&mut self.0.node)
     }
 
+    /// What is only passed on needs no core.
+    fn admit(&mut self) -> Result<(), End> {
+        if passing(&self.0.node).is_some() { Ok(()) } else { self.0.enter() }
+    }
+
     fn execute(&mut self) -> Verdict {
-        if !self.0.node.options.timing {
-            return self.0.execute();
-        }
-        let start = MonoTime::now();
+        let start = self.0.node.options.timing.then(MonoTime::now);
         let verdict = self.0.execute();
-        add(&self.0.node.ctl().user_ns, MonoTime::now().since_ns(start));
+        self.0.node.control.seat.leave();
+        if let Some(start) = start {
+            add(&self.0.node.ctl().user_ns, MonoTime::now().since_ns(start));
+        }
         verdict
     }
 }

@@ -127,6 +127,9 @@ pub trait Control {
     /// waiter.
     fn is_waiting(&mut self, worker: &Worker<'static>) -> bool;
 
+    /// The node is about to sleep: gives back what nobody may hold in its sleep.
+    fn rest(&mut self) {}
+
     /// Does it; `Some` when the loop has to end.
     fn serve(&mut self, worker: &mut Worker<'static>, logger: &Logger) -> Option<End>;
 }
@@ -214,6 +217,7 @@ impl<C: Control> Node<C> {
         pool: bool,
         mut done: impl FnMut(&mut Self) -> bool,
     ) {
+        self.control.rest();
         let mut ready = |node: &mut Self| {
             done(node) || node.control.is_waiting(&node.worker) || TERMINATED.load(Std::Relaxed)
         };

@@ -2,7 +2,7 @@
 //! end.
 //!
 //! ```text
-//! collect (inputs marked) ─► delivered := s ─► execute ─► answers for what is missing
+//! collect (inputs marked) ─► admitted ─► delivered := s ─► execute ─► answers for what is missing
 //!                           ─► flush ─► done := s ─► free
 //! ```
 //! | killed after | state seen | successor |
@@ -58,6 +58,16 @@ pub trait Task {
     /// Calls with the node, which nobody else uses meanwhile.
     fn with_node<T>(&mut self, call: impl FnOnce(&mut Node<Self::Control>) -> T) -> T;
 
+    /// Waits until the set that the node's reader holds may be executed. It is not delivered yet:
+    /// after a death it is executed as if it had just come. Not called for a set that a dead
+    /// process left inside the task.
+    ///
+    /// # Errors
+    /// The loop has to end; the set stays collected.
+    fn admit(&mut self) -> Result<(), End> {
+        Ok(())
+    }
+
     /// Executes the set that the node's reader holds; outputs go to the node's writer.
     fn execute(&mut self) -> Verdict;
 
@@ -86,16 +96,8 @@ enum Prepared {
     Nothing(Event),
     /// An input queue is gone.
     Failed(Code),
-    /// Set, id, and what to do with it.
-    Set(u64, u64, Delivery),
-}
-
-/// What is to be done with a set.
-enum Delivery {
-    /// It is given to the task.
-    Execute,
-    /// Its inputs do not belong together; the newest id in it.
-    Mispaired(u64),
+    /// A set, its oldest id and its newest: if they differ, its inputs do not belong together.
+    Set(u64, u64, u64),
 }
 
 impl<T: Task> Processor<T> {
@@ -181,17 +183,23 @@ impl<T: Task> Processor<T> {
     /// State 3: control, then inputs; sleeps while one is missing.
     fn prepare(&mut self) -> Result<Event, End> {
         let logger = self.logger;
-        let (set, id, delivery) = match self.task.with_node(|node| prepare(node, logger))? {
+        let (set, id, newest) = match self.task.with_node(|node| collect(node, logger))? {
             Prepared::Nothing(event) => return Ok(event),
             Prepared::Failed(code) => {
                 self.failed = code;
                 return Ok(Event::InputFailed);
             }
-            Prepared::Set(set, id, delivery) => (set, id, delivery),
+            Prepared::Set(set, id, newest) => (set, id, newest),
         };
+        if id == newest {
+            self.task.admit()?;
+        }
         self.set = set;
+        self.task.with_node(|node| deliver(node, set, id, newest));
         self.task.set_log_id(Some(id));
-        let Delivery::Mispaired(newest) = delivery else { return Ok(Event::InputsReady) };
+        if id == newest {
+            return Ok(Event::InputsReady);
+        }
         report::warn(
             logger,
             Some(id),
@@ -315,7 +323,7 @@ impl<T: Task> Processor<T> {
 }
 
 /// Control, then inputs of the next set.
-fn prepare<C: Control>(node: &mut Node<C>, logger: &Logger) -> Result<Prepared, End> {
+fn collect<C: Control>(node: &mut Node<C>, logger: &Logger) -> Result<Prepared, End> {
     if (TERMINATED.load(Std::Relaxed) || node.control.is_waiting(&node.worker))
         && let Some(end) = node.serve(logger)
     {
@@ -348,8 +356,8 @@ fn prepare<C: Control>(node: &mut Node<C>, logger: &Logger) -> Result<Prepared, 
         }
     }
     ctl.set_taken.store(set, Ordering::Relaxed);
-    let (id, delivery) = deliver(node, set);
-    Ok(Prepared::Set(set, id, delivery))
+    let (id, newest) = node.reader.id_range(&node.worker).unwrap_or((set, set));
+    Ok(Prepared::Set(set, id, newest))
 }
 
 /// Says that a write met the limit on file sizes, once the process has nothing else to do.
@@ -367,8 +375,7 @@ fn tell_refused_writes(logger: &Logger) {
 }
 
 /// Commits "given to the task".
-fn deliver<C: Control>(node: &mut Node<C>, set: u64) -> (u64, Delivery) {
-    let (id, newest) = node.reader.id_range(&node.worker).unwrap_or((set, set));
+fn deliver<C: Control>(node: &mut Node<C>, set: u64, id: u64, newest: u64) {
     if id != newest {
         // The newer ones wait for their partners; marked first, so that a death now loses nothing.
         node.reader.postpone_others(&node.worker, id, set.wrapping_add(1));
@@ -389,7 +396,6 @@ fn deliver<C: Control>(node: &mut Node<C>, set: u64) -> (u64, Delivery) {
     // SYNC: release, pairs with the successor's load in `adopt`: the words above belong to this
     // set.
     ctl.set_delivered.store(set, Ordering::Release);
-    (id, if id == newest { Delivery::Execute } else { Delivery::Mispaired(newest) })
 }
 
 /// The task keeps its inputs: sleeps until something happens that could change its mind.

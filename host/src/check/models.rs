@@ -1,8 +1,12 @@
 //! Nodes with models: settings, then the model itself, whose inputs and outputs become the node's
 //! ports. What the node declares of them is compared.
 
+use std::collections::BTreeMap;
+
 use crate::error::{CheckError, Place, Problem, closest};
-use crate::graph::{FlowGraph, FlowNode, Forwarding, Named, NodeInput, NodeOutput, WritableInputs};
+use crate::graph::{
+    FlowGraph, FlowNode, Forwarding, Named, NodeInput, NodeOutput, Priority, WritableInputs,
+};
 use crate::model::{self, Loadable, Port, Program};
 
 /// Highest number of a device.
@@ -10,6 +14,12 @@ const MAX_DEVICE: u32 = 62;
 
 /// Most threads of a device.
 const MAX_THREADS: u32 = 64;
+
+/// Most cores of a device.
+const MAX_CORES: u32 = 64;
+
+/// Highest number of a priority, which is the last one served.
+const MAX_PRIORITY: u32 = 2;
 
 /// Programs of the nodes that have models, in graph order. The graph's nodes get the models' ports.
 /// Unless the graph is to run `here`, a model that is not there is left out where the node declares
@@ -47,13 +57,30 @@ pub(super) fn complete(
         nodes.push(name, node);
     }
     graph.nodes = nodes;
+    agree(graph, errors);
     programs
+}
+
+/// A device has one number of cores.
+fn agree(graph: &FlowGraph, errors: &mut Vec<CheckError>) {
+    let mut known: BTreeMap<u32, (u32, &str)> = BTreeMap::new();
+    for (name, node) in graph.nodes.iter() {
+        let Some(cores) = node.cores.filter(|_| node.model.is_some()) else { continue };
+        let (first, of) = *known.entry(node.device).or_insert((cores, name));
+        if first != cores {
+            let found = format!("{cores} cores of device {}", node.device);
+            let expected = format!("{first}, as node `{of}` has it");
+            refuse(&graph.place().node(name), "cores", &found, &expected, "declare one", errors);
+        }
+    }
 }
 
 fn check_function(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) {
     for (key, given) in [
         ("inputs_tensor_desc", !node.inputs_tensor_desc.is_empty()),
         ("device", node.device != 0),
+        ("cores", node.cores.is_some()),
+        ("priority", node.priority != Priority::default()),
         ("threads", node.threads != 1),
     ] {
         if given {
@@ -66,7 +93,10 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
     let (copy, pinned) =
         (node.writable_inputs == WritableInputs::Copy, "all models of a device share one process");
     let copies = node.forwarding == Forwarding::Copy;
-    let foreign: [(&str, bool, &str); 12] = [
+    let cores = node.cores.is_some_and(|cores| !(1..=MAX_CORES).contains(&cores));
+    let priorities = [node.priority.process, node.priority.event];
+    let priority = priorities.iter().flatten().any(|number| *number > MAX_PRIORITY);
+    let foreign: [(&str, bool, &str); 14] = [
         ("library", !node.library.as_os_str().is_empty(), "a node has a library or a model"),
         ("function", !node.function.is_empty(), "a node has a function or a model"),
         ("project", node.project.is_some(), "a node has a project or a model"),
@@ -78,6 +108,8 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
         ("env", !node.env.is_empty(), pinned),
         ("cpu", !node.cpu.is_empty(), pinned),
         ("device", node.device > MAX_DEVICE, "a device from 0 to 62"),
+        ("cores", cores, "1 to 64 cores"),
+        ("priority", priority, "priorities from 0 (first) to 2"),
         ("threads", !(1..=MAX_THREADS).contains(&node.threads), "1 to 64 threads"),
     ];
     for (key, given, why) in foreign {

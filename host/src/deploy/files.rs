@@ -15,7 +15,7 @@ use executor_rt::proto::{
 use prost::Message;
 use sys::memfd;
 
-use crate::graph::{AttrValue, DType, Forwarding, WritableInputs};
+use crate::graph::{AttrValue, DType, Forwarding, Priority, WritableInputs};
 use crate::plan::{DeployPlan, ExecutorPlan, InputPlan, OutputPlan, SlotId, Work};
 
 /// The files of one executor.
@@ -83,7 +83,9 @@ impl Files {
             let numbers = [requests, responses, device.device].map(|number| number.to_string());
             let words = [group].into_iter().chain(numbers);
             let threads = format!("--threads={}", device.threads);
-            return words.chain(["--base_dir=".to_owned(), load, threads]).collect();
+            let cores = device.cores.map(|cores| format!("--cores={cores}"));
+            let options = ["--base_dir=".to_owned(), load, threads].into_iter().chain(cores);
+            return words.chain(options).collect();
         }
         vec![
             "--device_id=0".to_owned(),
@@ -149,6 +151,7 @@ fn load_request(executor: &ExecutorPlan, model: &OwnedFd) -> LoadModelRequest {
             input_queues_attrs: inputs.collect(),
             output_queues_attrs: executor.outputs.iter().map(first).collect(),
         }),
+        attrs: priority(executor),
         model_instance_name: executor.label.clone(),
         output_destinations: executor.outputs.iter().map(destinations).collect(),
         node_options: Some(NodeOptions {
@@ -165,6 +168,15 @@ fn load_request(executor: &ExecutorPlan, model: &OwnedFd) -> LoadModelRequest {
         }),
         ..Default::default()
     }
+}
+
+/// Attributes of the request with the model's priorities, as far as they are set.
+fn priority(executor: &ExecutorPlan) -> BTreeMap<String, String> {
+    let Work::Model(model) = &executor.work else { return BTreeMap::new() };
+    let Priority { process, event } = model.priority;
+    let attrs = [("_eschedProcessPriority", process), ("_eschedEventPriority", event)];
+    let set = attrs.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    set.map(|(name, value)| (name.to_owned(), value.to_string())).collect()
 }
 
 fn absolute(executor: &ExecutorPlan) -> String {

@@ -41,6 +41,19 @@ impl Default for Restart {
     }
 }
 
+/// How urgent a model is when it waits for a core of its device: 0 is first, 2 and unset are last.
+/// The process's priority counts first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Priority {
+    /// `_eschedProcessPriority` of the load request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+    /// `_eschedEventPriority` of the load request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<u32>,
+}
+
 /// What a function may do to its input messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -89,8 +102,16 @@ pub struct FlowNode {
     /// Device that runs the model. All models of a device share one process. Default 0.
     #[serde(default, skip_serializing_if = "is_default")]
     pub device: u32,
+    /// Cores of the model's device: so many of its models compute at once. Models of a device that
+    /// declare it agree. Default: the processors that the process may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// Which model of a device computes next when several wait for a core.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: Priority,
     /// Threads that compute a run of the model together. The models of a device share as many as
-    /// the one with most declares; at most one for each core that the process may use. Default 1.
+    /// the one with most declares; at most one for each core of the device, and no more than the
+    /// processors that the process may use. A run has them while so many cores are free. Default 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
     /// Input ports in the order the function takes them; a list in a file names them `0`, `1`, ….
@@ -178,6 +199,8 @@ impl FlowNode {
             model: None,
             inputs_tensor_desc: Vec::new(),
             device: 0,
+            cores: None,
+            priority: Priority::default(),
             threads: 1,
             inputs: Named::default(),
             outputs: Named::default(),
@@ -220,6 +243,20 @@ impl FlowNode {
     #[must_use]
     pub fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
+        self
+    }
+
+    /// Sets the cores of the model's device.
+    #[must_use]
+    pub fn cores(mut self, cores: u32) -> Self {
+        self.cores = Some(cores);
+        self
+    }
+
+    /// Sets the model's priorities, 0 (first) to 2: of its process and of its event.
+    #[must_use]
+    pub fn priority(mut self, process: u32, event: u32) -> Self {
+        self.priority = Priority { process: Some(process), event: Some(event) };
         self
     }
 

@@ -10,7 +10,8 @@ use super::tree::Tree;
 use super::{SCHEMA, from_json};
 use crate::graph::{
     AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, NodeInput,
-    NodeOutput, QueuePolicy, Restart, RestartPolicy, SessionSettings, TensorDesc, WritableInputs,
+    NodeOutput, Priority, QueuePolicy, Restart, RestartPolicy, SessionSettings, TensorDesc,
+    WritableInputs,
 };
 
 fn schema() -> Value {
@@ -55,6 +56,7 @@ fn every_object_has_the_keys_of_the_model() {
     assert_eq!(properties(&defs["node_output"]), keys::<NodeOutput>());
     assert_eq!(properties(&defs["tensor_desc"]), keys::<TensorDesc>());
     assert_eq!(properties(&defs["restart"]), keys::<Restart>());
+    assert_eq!(properties(&defs["priority"]), keys::<Priority>());
     assert_eq!(properties(&defs["session"]), keys::<SessionSettings>());
     let of_attr = [properties(&defs["attr_dtype"]), properties(&defs["attr_file"])].concat();
     assert_eq!(of_attr, keys::<AttrValue>());

@@ -242,6 +242,8 @@ fn work(flow: &CheckedFlow, node: usize) -> Work {
             path,
             inputs_tensor_desc: item.inputs_tensor_desc.clone(),
             device: item.device,
+            cores: item.cores,
+            priority: item.priority,
             threads: item.threads,
             arena_bytes: flow.program(node).map_or(0, Program::arena_bytes),
             program_bytes: flow.program(node).map_or(0, |one| one.bytes().len() as u64),

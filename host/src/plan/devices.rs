@@ -13,21 +13,24 @@ pub(super) fn numbers(graph: &FlowGraph) -> BTreeSet<u32> {
 
 /// Adds the devices' executors.
 pub(super) fn add(plan: &mut DeployPlan) {
-    let mut devices: BTreeMap<u32, (u32, Vec<&ExecutorPlan>)> = BTreeMap::new();
+    let mut devices: BTreeMap<u32, (DevicePlan, Vec<&ExecutorPlan>)> = BTreeMap::new();
     for executor in &plan.executors {
         if let Work::Model(model) = &executor.work {
-            let (threads, models) = devices.entry(model.device).or_default();
-            *threads = model.threads.max(*threads);
+            let number = model.device;
+            let new = DevicePlan { device: number, cores: None, threads: 1, models: Vec::new() };
+            let (device, models) = devices.entry(number).or_insert((new, Vec::new()));
+            device.threads = model.threads.max(device.threads);
+            device.cores = device.cores.or(model.cores);
+            device.models.push(executor.slot);
             models.push(executor);
         }
     }
     let first = plan.executors.len() + 1;
     let added: Vec<ExecutorPlan> = devices
-        .iter()
+        .into_values()
         .zip(first..)
-        .map(|((number, (threads, models)), slot)| {
-            let slot = SlotId::try_from(slot).unwrap_or(SlotId::MAX);
-            device(*number, *threads, slot, models)
+        .map(|((plan, models), slot)| {
+            device(plan, SlotId::try_from(slot).unwrap_or(SlotId::MAX), &models)
         })
         .collect();
     plan.executors.extend(added);
@@ -35,7 +38,7 @@ pub(super) fn add(plan: &mut DeployPlan) {
 
 /// The process lives and dies with all its models, so it is as patient as the most patient of them
 /// where a kill would be wrong, and as strict as the strictest where it counts deaths.
-fn device(number: u32, threads: u32, slot: SlotId, models: &[&ExecutorPlan]) -> ExecutorPlan {
+fn device(plan: DevicePlan, slot: SlotId, models: &[&ExecutorPlan]) -> ExecutorPlan {
     let policy = |wanted: RestartPolicy| models.iter().any(|model| model.restart.policy == wanted);
     let restart = Restart {
         policy: if policy(RestartPolicy::Never) {
@@ -48,11 +51,10 @@ fn device(number: u32, threads: u32, slot: SlotId, models: &[&ExecutorPlan]) -> 
         max: models.iter().map(|model| model.restart.max).min().unwrap_or(0),
         backoff_ms: models.iter().map(|model| model.restart.backoff_ms).max().unwrap_or(0),
     };
-    let label = format!("device:{number}");
-    let slots = models.iter().map(|model| model.slot).collect();
+    let label = format!("device:{}", plan.device);
     ExecutorPlan {
         slot,
-        work: Work::Device(DevicePlan { device: number, threads, models: slots }),
+        work: Work::Device(plan),
         node: label.clone(),
         label,
         instance: 0,

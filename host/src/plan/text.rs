@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::graph::Priority;
+
 use super::{DeployPlan, PartitionPlan, QueueKind, Term, Work};
 
 /// Bytes with a binary unit, exact where they are whole: `4 KiB`, `5.51 MiB`.
@@ -22,6 +24,15 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{}.{:02} {name}", hundredths / 100, hundredths % 100)
 }
 
+/// What is set of a priority: `; process priority 0, event priority 1`.
+fn priority(priority: Priority) -> String {
+    let Priority { process, event } = priority;
+    let parts = [("process", process), ("event", event)];
+    let parts = parts.iter().filter_map(|(of, value)| Some(format!("{of} priority {}", (*value)?)));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    if parts.is_empty() { parts } else { format!("; {parts}") }
+}
+
 impl fmt::Display for DeployPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let processes = self.processes().count();
@@ -36,14 +47,22 @@ impl fmt::Display for DeployPlan {
                 }
                 Work::Model(model) => {
                     let (path, device) = (model.path.display(), model.device);
-                    format!("{path} in the process of device:{device}")
+                    let priority = priority(model.priority);
+                    format!("{path} in the process of device:{device}{priority}")
                 }
                 Work::Device(device) => {
                     let models = self.models_of(executor).map(|model| model.label.as_str());
                     let models = models.collect::<Vec<_>>().join(", ");
+                    let cores = match device.cores {
+                        None => String::new(),
+                        Some(1) => "; 1 core".to_owned(),
+                        Some(cores) => format!("; {cores} cores"),
+                    };
                     match device.threads {
-                        0 | 1 => format!("one process for {models}"),
-                        threads => format!("one process for {models}; {threads} threads a run"),
+                        0 | 1 => format!("one process for {models}{cores}"),
+                        threads => {
+                            format!("one process for {models}{cores}; {threads} threads a run")
+                        }
                     }
                 }
             };

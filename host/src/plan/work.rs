@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{ExecutorPlan, SlotId};
-use crate::graph::TensorDesc;
+use crate::graph::{Priority, TensorDesc};
 use crate::model::Program;
 
 /// What runs in a slot.
@@ -52,6 +52,12 @@ pub struct ModelPlan {
     pub inputs_tensor_desc: Vec<TensorDesc>,
     /// Number of the device.
     pub device: u32,
+    /// Cores that it says its device has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// Which model of a device computes next.
+    #[serde(default)]
+    pub priority: Priority,
     /// Threads that it asks its device for.
     #[serde(default = "one")]
     pub threads: u32,
@@ -71,6 +77,9 @@ pub struct ModelPlan {
 pub struct DevicePlan {
     /// Its number.
     pub device: u32,
+    /// Models that compute at once; `None`: as many as the process may use processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
     /// Threads that compute a run together, the model's own among them.
     #[serde(default = "one")]
     pub threads: u32,

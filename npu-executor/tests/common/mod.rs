@@ -72,6 +72,8 @@ pub(crate) struct Device {
     pub(crate) base_dir: &'static str,
     /// `--threads`.
     pub(crate) threads: &'static str,
+    /// `--cores`.
+    pub(crate) cores: Option<&'static str>,
 }
 
 impl Deref for Device {
@@ -90,19 +92,25 @@ impl DerefMut for Device {
 
 impl Device {
     pub(crate) fn new() -> Device {
+        Device::with_places(3)
+    }
+
+    /// A device with so many slots for models, from 2 on.
+    pub(crate) fn with_places(places: usize) -> Device {
         let pools = [
             PoolConfig { block_size: 2048, block_count: 40 },
             PoolConfig { block_size: 8192, block_count: 24 },
         ];
         let part = PartitionConfig { pools: &pools, extra_entries: 64 };
         Device {
-            rig: Rig::new(&[part; 4], DEPTH),
+            rig: Rig::new(&vec![part; places + 1], DEPTH),
             queues: 0,
             load: Vec::new(),
             models: Vec::new(),
             env: Vec::new(),
             base_dir: "",
             threads: "1",
+            cores: None,
         }
     }
 
@@ -146,7 +154,7 @@ impl Device {
         let batch =
             BatchLoadModelMessage { models: self.load.clone(), ..BatchLoadModelMessage::default() };
         let load = memfd::from_bytes("load", &batch.encode_to_vec()).unwrap();
-        let args = [
+        let mut args = vec![
             "test".to_owned(),
             self.requests.id().0.to_string(),
             self.responses.id().0.to_string(),
@@ -155,6 +163,7 @@ impl Device {
             format!("--load_path={}", inherited(&load).trim_start_matches(self.base_dir)),
             format!("--threads={}", self.threads),
         ];
+        args.extend(self.cores.map(|cores| format!("--cores={cores}")));
         let mut inherit: Vec<BorrowedFd<'_>> = vec![load.as_fd()];
         inherit.extend(self.models.iter().map(AsFd::as_fd));
         self.rig.spawn(&Start {
