@@ -14,6 +14,7 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod attention;
 mod dense;
 mod error;
 mod fold;

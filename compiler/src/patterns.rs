@@ -68,7 +68,7 @@ impl Typed {
     }
 
     /// A tensor and a number, in either order, whose result has the tensor's shape.
-    fn with_number(&self, node: &TypedNode) -> Option<(TensorIndex, f32)> {
+    pub(crate) fn with_number(&self, node: &TypedNode) -> Option<(TensorIndex, f32)> {
         let &[a, b] = &node.inputs[..] else { return None };
         let same = |own: TensorIndex| self.shape(own) == self.shape(node.output());
         let second = self.number(b).filter(|_| same(a)).map(|number| (a, number));

@@ -14,6 +14,7 @@ impl Typed {
         self.move_transposes();
         self.name_patterns();
         self.remove_unused();
+        self.attend();
         self.untranspose();
         self.fuse();
         self.dense();

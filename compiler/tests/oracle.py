@@ -1,9 +1,10 @@
 """Makes models, inputs and expected outputs for oracle.rs: python oracle.py FOLDER [MODELS].
 
-Four kinds of cases: the node cases that ONNX itself has for some ops of the table, random graphs
-of those ops, random frozen graphs of TensorFlow (frozen.py), and whole models: page orientation on
-noise and on page-like images, OCR on noise. Expected outputs are onnxruntime's, those of the node
-case, or numpy's. Without the package `onnx` only frozen graphs and models are compared.
+Five kinds of cases: the node cases that ONNX itself has for some ops of the table, random graphs
+of those ops, attention as exporters of transformers write it, random frozen graphs of TensorFlow
+(frozen.py), and whole models: page orientation on noise and on page-like images, OCR on noise.
+Expected outputs are onnxruntime's, those of the node case, or numpy's. Without the package `onnx`
+only frozen graphs and models are compared.
 A line of FOLDER/cases.txt is a case: name, model, tolerance, inputs (name:type:dims:file), outputs
 (type:dims:file), separated by tabs.
 """
@@ -179,6 +180,57 @@ def random_graph(rng, number):
     return model.SerializeToString(), {"x": x}
 
 
+def attention(rng, number):
+    """Attention of some heads, with factors, masks and transposes where exporters write them."""
+    n, h, s, d = rng.choice([1, 2]), rng.choice([1, 2, 5]), rng.randint(1, 60), rng.randint(1, 40)
+    t, e = rng.choice([s, rng.randint(1, 60)]), rng.choice([d, rng.randint(1, 40)])
+    weights = np.random.default_rng(number)
+    nodes, constants, inputs = [], [], {}
+
+    def constant(dims, low=-1.0, high=1.0):
+        name = f"c{len(constants)}"
+        value = np.asarray(weights.uniform(low, high, dims), np.float32)
+        constants.append(numpy_helper.from_array(value, name))
+        return name
+
+    def node(op, own, **attributes):
+        nodes.append(helper.make_node(op, own, [f"t{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    def operand(name, rows, width, columns=False):
+        by_row = rng.random() < 0.6
+        dims = (n, rows, h, width) if by_row else (n, h, rows, width)
+        inputs[name] = weights.uniform(-1, 1, dims).astype(np.float32)
+        if by_row and columns and rng.random() < 0.7:
+            return node("Transpose", [name], perm=[0, 2, 3, 1])
+        now = node("Transpose", [name], perm=[0, 2, 1, 3]) if by_row else name
+        return node("Transpose", [now], perm=[0, 1, 3, 2]) if columns else now
+
+    def scaled(now, chance):
+        if rng.random() < chance:
+            factor = constant(rng.choice([[], [1]]), 0.1, 1.5)
+            now = node(rng.choice(["Mul", "Div"]), [now, factor])
+        return now
+
+    q, k = scaled(operand("q", s, d), 0.3), scaled(operand("k", t, d, columns=True), 0.3)
+    now = scaled(node("MatMul", [q, k]), 0.7)
+    if rng.random() < 0.6:
+        dims = rng.choice([[n, 1, 1, t], [s, t], [1, h, s, 1], [n, h, s, t], [t], [1]])
+        own = [now, constant(dims, -9.0, 0.0)]
+        rng.shuffle(own)
+        now = node("Add", own)
+    now = node("Softmax", [now], axis=rng.choice([3, -1]))
+    now = node("MatMul", [now, operand("v", t, e)])
+    if rng.random() < 0.7:
+        now = node("Transpose", [now], perm=[0, 2, 1, 3])
+    info = helper.make_tensor_value_info
+    declared = [info(name, TensorProto.FLOAT, x.shape) for name, x in inputs.items()]
+    outputs = [info(now, TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "g", declared, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model.SerializeToString(), 1e-5, inputs
+
+
 def page(rng, turns):
     """Dark lines of words on a light page, turned, as the model is given pages."""
     image = np.full((224, 224), 0.97, np.float32)
@@ -244,6 +296,8 @@ def main():
         for number in range(150):
             model, inputs = random_graph(rng, number)
             cases.by_onnxruntime(f"random graph {number}", model, 1e-4, inputs)
+        for number in range(60):
+            cases.by_onnxruntime(f"attention {number}", *attention(rng, number))
     for number in range(150):
         model, inputs, outputs = frozen.random_graph(number)
         cases.write(f"frozen graph {number}", model, 1e-4, inputs, outputs)

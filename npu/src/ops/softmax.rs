@@ -78,6 +78,12 @@ fn decode(kind: Kind, from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError
 }
 
 impl Softmax {
+    /// Whether it is the one of shares, and its sum is over the last dim of so many.
+    #[must_use]
+    pub fn is_over_last_dim(&self, rank: usize) -> bool {
+        matches!(self.kind, Kind::Soft) && self.from + 1 == rank && self.to == rank
+    }
+
     /// One lane of elements, each `stride` behind the one before.
     fn lane<R: Real>(&self, values: &mut [R], stride: usize) {
         let places = (0..values.len()).step_by(stride);

@@ -25,7 +25,7 @@ pub(super) const ENTRY: Line = Line {
 const CHUNK: usize = 96;
 
 /// Most threads that gather rows of an input that is not in blocks, each in memory of its own.
-const GATHER: usize = 4;
+pub(super) const GATHER: usize = 4;
 /// Most bytes of such memory; larger rows are gathered by one thread.
 const GATHER_MAX: usize = 1 << 16;
 
@@ -209,15 +209,15 @@ impl Op for BlockedConv {
     }
 }
 
-/// Memory for gathered rows: one for each thread that makes results.
-struct Gathered<'a> {
+/// Memory of their own for threads that make results, as for gathered rows.
+pub(super) struct Gathered<'a> {
     free: Mutex<[Option<&'a mut [f32]>; GATHER]>,
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl<'a> Gathered<'a> {
     /// Each has so many floats.
-    fn new(scratch: &'a mut [f32], floats: usize) -> Self {
+    pub(super) fn new(scratch: &'a mut [f32], floats: usize) -> Self {
         let mut each = scratch.chunks_exact_mut(floats.max(1));
         let free = std::array::from_fn(|_| each.next());
         let count = free.iter().flatten().count();
@@ -225,7 +225,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Calls `of` with one that nobody else has; with none where there are none.
-    fn with(&self, of: impl FnOnce(&mut [f32])) {
+    pub(super) fn with(&self, of: impl FnOnce(&mut [f32])) {
         let lock = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut own = lock().iter_mut().find_map(Option::take);
         of(own.as_deref_mut().unwrap_or_default());

@@ -5,6 +5,7 @@
 //! 16 maps for each pixel. Maps behind the last one hold anything; nothing reads them. Ops of one
 //! element, and Add and Mul with numpy's rule, are the same on both.
 
+mod attend;
 mod conv;
 mod dense;
 mod depthwise;
@@ -24,6 +25,7 @@ use crate::params::ParamReader;
 use crate::shape::Shape;
 use crate::tensor::TensorInfo;
 
+pub use attend::Attend;
 pub use conv::{BlockedConv, pack_weights};
 pub use dense::{Dense, pack_columns};
 pub use depthwise::{BlockedDepthwise, pack_depthwise};
@@ -46,6 +48,7 @@ pub(super) static LINES: &[Line] = &[
     halves::SPREAD,
     resize::ENTRY,
     window_pool::ENTRY,
+    attend::ENTRY,
 ];
 
 /// Maps of a block.

@@ -16,7 +16,7 @@ use crate::params::ParamWriter;
 use crate::tensor::{Output, TensorList};
 
 /// The result of an op that went through its bytes.
-fn run(op: &dyn Op, inputs: &[&Value]) -> Value {
+pub(super) fn run(op: &dyn Op, inputs: &[&Value]) -> Value {
     let mut writer = ParamWriter::default();
     op.encode(&mut writer);
     let bytes = writer.into_bytes();
@@ -362,7 +362,7 @@ proptest! {
         w in [0usize..4, 0..4, 0..4, 0..40],
     ) {
         let entry = &LINES[op];
-        let words = [8, 8, 0, 1, 0, 1, 3, 2, 2, 10][op];
+        let words = [8, 8, 0, 1, 0, 1, 3, 2, 2, 10, 0][op];
         let mut numbers = numbers;
         if matches!(entry.code, 1007 | 1008) {
             // Two operands, or a size, and halves of blocks.
@@ -372,9 +372,14 @@ proptest! {
         let more = match entry.code {
             1001 | 1002 | 1006 => 12,
             1010 => 4,
+            1020 => 24,
             _ => 0,
         };
         bytes.resize(bytes.len() + more, 0);
+        if entry.code == 1020 {
+            let flags = bytes[4..].chunks_exact_mut(4).zip(&numbers);
+            flags.for_each(|(flag, number)| flag[0] = u8::from(*number == 1));
+        }
         let Ok(op) = entry.decode_params(&bytes) else { return Ok(()) };
         let [n, c, height, width] = x;
         let [m, kh, kw, k] = w;
@@ -395,6 +400,9 @@ proptest! {
             1003 => vec![1],
             1006 => vec![5, 6, 4],
             1007 => vec![0, 0],
+            1020 if kh % 2 == 0 => vec![1, 1, 1],
+            1020 if kw % 2 == 0 => vec![5, 5, 5],
+            1020 => vec![1, 1, 1, 1],
             _ => vec![0],
         };
         let of = |dims: &[usize]| float(dims, &vec![0.0; dims.iter().product()]);
