@@ -1,7 +1,8 @@
 //! The plan: where every tensor lies, and writing it down as a program.
 //!
 //! A node whose result has the bytes of its input (Reshape) becomes no task: both tensors lie at
-//! the same place. Inputs and outputs lie in the caller's memory, constants in the weights,
+//! the same place. A result lies where an operand lies that nobody reads later, if the op can write
+//! it there. Inputs and outputs lie in the caller's memory, constants in the weights,
 //! everything else in the arena while it is needed.
 
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ pub struct Planned<'a> {
     places: BTreeMap<TensorIndex, Place>,
     /// Nodes that are tasks, in order, with the place and the size of their scratch memory.
     tasks: Vec<(usize, (usize, usize))>,
+    /// Whether the result of a node lies over an operand.
+    over: Vec<bool>,
     arena_bytes: usize,
 }
 
@@ -46,9 +49,11 @@ impl Group {
 /// Finds places for everything.
 #[must_use]
 pub fn plan(graph: &Typed) -> Planned<'_> {
-    let (group_of, mut groups, views) = group(graph);
+    let (mut group_of, mut groups, views) = group(graph);
+    let over = lay_over(graph, &mut group_of, &mut groups, &views);
     for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
-        for tensor in node.inputs.iter().chain(&node.outputs) {
+        let variable = |tensor: &&TensorIndex| graph.tensors[**tensor].value.is_none();
+        for tensor in node.inputs.iter().chain(&node.outputs).filter(variable) {
             groups[group_of[*tensor]].needed_at(step);
         }
     }
@@ -87,7 +92,55 @@ pub fn plan(graph: &Typed) -> Planned<'_> {
     let variables =
         (0..graph.tensors.len()).filter(|tensor| graph.tensors[*tensor].value.is_none());
     let places = variables.filter_map(|tensor| Some((tensor, place(tensor)?))).collect();
-    Planned { graph, places, tasks, arena_bytes }
+    Planned { graph, places, tasks, over, arena_bytes }
+}
+
+/// Gives the result of a node the place of an operand where that can be: whether it has, by node.
+fn lay_over(
+    graph: &Typed,
+    group_of: &mut [usize],
+    groups: &mut [Group],
+    views: &[bool],
+) -> Vec<bool> {
+    let mut last = vec![0; groups.len()];
+    for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
+        node.inputs.iter().for_each(|input| last[group_of[*input]] = step);
+    }
+    // What a group is a part of by now.
+    let mut whole: Vec<usize> = (0..groups.len()).collect();
+    let find = |whole: &mut [usize], mut group: usize| {
+        while whole[group] != group {
+            whole[group] = whole[whole[group]];
+            group = whole[group];
+        }
+        group
+    };
+    let mut over = vec![false; graph.nodes.len()];
+    for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
+        let &[output] = &node.outputs[..] else { continue };
+        let infos: Vec<TensorInfo> =
+            node.inputs.iter().map(|input| graph.tensors[*input].info).collect();
+        let to = find(&mut whole, group_of[output]);
+        let from: Vec<usize> =
+            node.inputs.iter().map(|input| find(&mut whole, group_of[*input])).collect();
+        let mut operands = 0..from.len();
+        let operand = operands.find(|operand| {
+            let (own, tensor) = (&groups[from[*operand]], &graph.tensors[node.inputs[*operand]]);
+            // Nobody needs it later, nor the caller, and it is read once.
+            tensor.value.is_none()
+                && own.input.is_none()
+                && own.output.is_none()
+                && last[from[*operand]] == step
+                && from[*operand] != to
+                && from.iter().filter(|other| **other == from[*operand]).count() == 1
+                && node.op.may_lie_over(*operand, &infos, &graph.tensors[output].info)
+        });
+        let Some(operand) = operand else { continue };
+        whole[from[operand]] = to;
+        over[step] = graph.tensors[output].info.bytes() > 0;
+    }
+    group_of.iter_mut().for_each(|group| *group = find(&mut whole, *group));
+    over
 }
 
 /// Which tensors lie at one place: group of each tensor, the groups, and which nodes need no task.
@@ -135,7 +188,8 @@ impl Planned<'_> {
         for (step, node) in self.graph.nodes.iter().enumerate() {
             let what = if tasks.next_if_eq(&step).is_some() {
                 count += 1;
-                format!("task {}, {}", count - 1, node.op.line().name)
+                let over = if self.over[step] { ", over its operand" } else { "" };
+                format!("task {}, {}{over}", count - 1, node.op.line().name)
             } else {
                 "no task: its result has the bytes of its input".to_owned()
             };
@@ -205,7 +259,7 @@ impl Written<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{D, Draft, FLOAT};
+    use crate::testing::{D, Draft, FLOAT, check, noise};
 
     #[test]
     fn what_is_in_use_at_once_is_counted_under_every_name() {
@@ -214,21 +268,83 @@ mod tests {
             .input("x", FLOAT, &[D::N(16), D::N(16)])
             .int64s("flat", &[1], &[256])
             .int64s("square", &[2], &[16, 16])
-            .node("Exp", &["x"], "a")
+            .node("Softmax", &["x"], "a")
             .node("Reshape", &["a", "flat"], "r")
-            .node("Sqrt", &["a"], "b")
-            .node("Sqrt", &["b"], "c")
+            .node("Softmax", &["a"], "b")
+            .node("Softmax", &["b"], "c")
             .node("Reshape", &["r", "square"], "s")
-            .node("Add", &["s", "c"], "y");
+            .node("MatMul", &["s", "c"], "y");
         let report = draft.output("y", FLOAT, None).compile(&[]).unwrap().report;
         assert_eq!((report.live_bytes, report.arena_bytes), (3 * 1024, 3 * 1024));
         let short = Draft::new(15)
             .input("x", FLOAT, &[D::N(16), D::N(16)])
-            .node("Exp", &["x"], "a")
-            .node("Sqrt", &["a"], "b")
-            .node("Sqrt", &["b"], "c")
-            .node("Exp", &["c"], "y");
+            .node("Softmax", &["x"], "a")
+            .node("Softmax", &["a"], "b")
+            .node("Softmax", &["b"], "c")
+            .node("Softmax", &["c"], "y");
         let report = short.output("y", FLOAT, None).compile(&[]).unwrap().report;
         assert_eq!((report.live_bytes, report.arena_bytes), (2 * 1024, 2 * 1024));
+    }
+
+    #[test]
+    fn constants_need_no_place() {
+        let draft = Draft::new(15)
+            .input("x", FLOAT, &[D::N(1), D::N(16)])
+            .floats("w", &[16, 32], &noise(512, 1))
+            .node("MatMul", &["x", "w"], "a")
+            .node("Softmax", &["a"], "y");
+        let report = draft.output("y", FLOAT, None).compile(&[]).unwrap().report;
+        assert_eq!((report.live_bytes, report.arena_bytes), (128, 128));
+    }
+
+    /// x [16, 16], and what lies over what: the places of all results.
+    fn places(draft: Draft) -> Vec<String> {
+        let noise = noise(256, 1);
+        let draft = draft.output("y", FLOAT, None);
+        check(&draft, &draft.tasks().iter().map(String::as_str).collect::<Vec<_>>(), &noise);
+        let tasks = draft.compile(&[]).unwrap().report.tasks;
+        tasks.iter().map(|task| format!("{} {:?}", task.outputs[0].place, task.over)).collect()
+    }
+
+    fn square() -> Draft {
+        Draft::new(15).input("x", FLOAT, &[D::N(16), D::N(16)]).node("Softmax", &["x"], "a")
+    }
+
+    #[test]
+    fn a_result_lies_over_an_operand_that_nobody_needs() {
+        // The caller's input stays as it is; in its output there are results on the way.
+        let chain = square().node("Exp", &["a"], "b").node("Exp", &["b"], "y");
+        assert_eq!(places(chain), ["output 0 None", "output 0 Some(0)", "output 0 Some(0)"]);
+        let input = Draft::new(15).input("x", FLOAT, &[D::N(16), D::N(16)]);
+        assert_eq!(places(input.node("Exp", &["x"], "y")), ["output 0 None"]);
+        // Over the second operand when the first one is read later.
+        let second = square().node("Softmax", &["a"], "b").node("Sub", &["a", "b"], "c");
+        let second = second.node("Mul", &["c", "a"], "d").node("Softmax", &["d"], "y");
+        let expected = ["arena+0 None", "arena+1024 None", "arena+1024 Some(1)"];
+        assert_eq!(places(second)[..3], expected);
+    }
+
+    #[test]
+    fn what_is_needed_is_not_written_over() {
+        // Read once more by the same task, as itself and under another name.
+        let twice = square().node("Add", &["a", "a"], "b").node("Softmax", &["b"], "y");
+        assert_eq!(places(twice)[1], "arena+1024 None");
+        let view = square().int64s("shape", &[2], &[16, 16]).node("Reshape", &["a", "shape"], "r");
+        let view = view.node("Add", &["a", "r"], "b").node("Softmax", &["b"], "y");
+        assert_eq!(places(view)[1], "arena+1024 None");
+        // Read later under another name.
+        let later = square().int64s("flat", &[1], &[256]).node("Reshape", &["a", "flat"], "r");
+        let later = later.node("Exp", &["a"], "b").node("Softmax", &["b"], "c");
+        let later = later.output("r", FLOAT, None).node("Softmax", &["c"], "y");
+        assert!(places(later)[1].ends_with("None"));
+        // Smaller than the result, and of another size of elements.
+        let row = Draft::new(15)
+            .input("x", FLOAT, &[D::N(16), D::N(16)])
+            .node_with("ReduceMean", &["x"], "m", &[])
+            .node("Add", &["x", "m"], "b")
+            .node("Softmax", &["b"], "y");
+        assert!(places(row)[1].ends_with("None"));
+        let output = square().output("a", FLOAT, None).node("Exp", &["a"], "y");
+        assert!(places(output)[1].ends_with("None"));
     }
 }

@@ -344,6 +344,9 @@ fn call<const N: usize>(
     }
     let (first, more) = parts.split_first_mut().ok_or(Fault::Memory)?;
     let Part { info, bytes } = first.take().ok_or(Fault::Memory)?;
+    if let Some(operand) = task.over {
+        return over::run(&*task.op, operand, view, (info, bytes), team);
+    }
     task.op.run(view, &mut Output { info, bytes, scratch, more, team })
 }
 
@@ -412,5 +415,6 @@ impl Inputs for View<'_> {
     }
 }
 
+pub(crate) mod over;
 #[cfg(test)]
 mod tests;

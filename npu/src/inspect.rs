@@ -38,6 +38,8 @@ pub struct TaskReport {
     pub weights_bytes: u64,
     /// Bytes of scratch memory.
     pub scratch_bytes: u64,
+    /// The operand whose memory the output takes over.
+    pub over: Option<usize>,
 }
 
 /// A program.
@@ -47,8 +49,8 @@ pub struct Report {
     pub file_bytes: u64,
     /// Bytes of working memory that a run needs.
     pub arena_bytes: u64,
-    /// Bytes of working memory in use at the task where most are: no plan needs less, as long as no
-    /// result is written where an operand lies.
+    /// Bytes of working memory in use at the task where most are: no plan needs less, as long as
+    /// the same results are written where an operand lies.
     pub live_bytes: u64,
     /// Bytes of the weights.
     pub weights_bytes: u64,
@@ -84,6 +86,7 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
                 flops: outputs.first().map_or(0, |output| task.op.flops(&infos, &output.info)),
                 weights_bytes: weights.map(|input| input.info.bytes() as u64).sum(),
                 scratch_bytes: task.scratch.len() as u64,
+                over: task.over,
                 inputs,
                 outputs,
             }
@@ -117,7 +120,9 @@ fn live_bytes<B: AsRef<[u8]>>(om: &Om<B>) -> u64 {
                 *last = step;
             }
         }
-        for (offset, bytes) in task.outputs.iter().filter_map(place) {
+        // What lies over an operand has the operand's memory.
+        let made = task.outputs.iter().filter(|_| task.over.is_none());
+        for (offset, bytes) in made.filter_map(place) {
             holder.insert(offset, held.len());
             held.push((step, step, bytes));
         }

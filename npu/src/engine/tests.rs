@@ -71,6 +71,84 @@ fn an_observer_sees_each_task_end_in_order() {
     assert!(refused.is_err() && seen.is_empty());
 }
 
+/// x → a → (b, over or beside it) → y, where `b` is what the test says of `a`.
+fn beside_or_over(
+    op: &dyn crate::ops::Op,
+    operands: &[usize],
+    (a, b): (usize, usize),
+) -> Result<Model<AlignedBytes>, OmError> {
+    let mut writer = Writer::new();
+    let x = info(&[40, 5]);
+    let input = writer.tensor("x", &x, Place::Input(0));
+    let first = writer.tensor("a", &x, Place::Arena(a));
+    let other = writer.tensor("other", &x, Place::Arena(2048));
+    let second = writer.tensor("b", &x, Place::Arena(b));
+    let y = writer.tensor("y", &x, Place::Output(0));
+    writer.input(input);
+    writer.output(y);
+    writer.task("square", &mul(), &[input, input], &[first], (0, 0));
+    writer.task("fourth", &mul(), &[first, first], &[other], (0, 0));
+    let operands: Vec<u32> = operands.iter().map(|own| [first, other][*own]).collect();
+    writer.task("op", op, &operands, &[second], (0, 0));
+    writer.task(
+        "sum",
+        &crate::ops::add::Add::new(crate::ops::Broadcast::Numpy),
+        &[second, other],
+        &[y],
+        (0, 0),
+    );
+    Model::load(writer.finish(4096).unwrap())
+}
+
+fn noise_of(model: &Model<AlignedBytes>, team: Option<&Team>) -> AlignedBytes {
+    let x = bytes(&crate::ops::testing::noise(200, 3));
+    let mut y = AlignedBytes::zeroed(800);
+    let mut arena = AlignedBytes::zeroed(4096);
+    let inputs = [Input { info: info(&[40, 5]), bytes: &x }];
+    model.run_with(&inputs, &mut [&mut y], &mut arena, team, |_| {}).unwrap();
+    y
+}
+
+#[test]
+fn a_result_over_its_operand_is_the_one_beside_it() {
+    let team = crate::ops::testing::team();
+    let sub = crate::ops::pairwise::Pairwise::<crate::ops::arithmetic::Minus>::new(
+        crate::ops::Broadcast::Numpy,
+    );
+    for (op, operands) in
+        [(&relu() as &dyn crate::ops::Op, &[0][..]), (&sub, &[0, 1]), (&sub, &[1, 0])]
+    {
+        let beside = beside_or_over(op, operands, (0, 1024)).unwrap();
+        let over = beside_or_over(op, operands, (0, 0)).unwrap();
+        let own = operands.iter().position(|own| *own == 0);
+        let tasks = [&beside, &over].map(|model| model.program().tasks()[2].over);
+        assert_eq!(tasks, [None, own]);
+        let expected = noise_of(&beside, None);
+        assert_eq!(expected[..], noise_of(&over, None)[..]);
+        assert_eq!(expected[..], noise_of(&over, Some(&team))[..]);
+    }
+}
+
+#[test]
+fn a_result_that_overlaps_an_operand_otherwise_is_refused() {
+    let refused = |op: &dyn crate::ops::Op, operands: &[usize], places| {
+        beside_or_over(op, operands, places).unwrap_err().to_string()
+    };
+    let mut params = crate::params::ParamWriter::default();
+    params.sizes(&[1, 2]);
+    let softmax = crate::ops::by_code(15).unwrap().decode_params(&params.into_bytes()).unwrap();
+    let sub = crate::ops::pairwise::Pairwise::<crate::ops::arithmetic::Minus>::new(
+        crate::ops::Broadcast::Numpy,
+    );
+    // An op that reads more than one place, half of the operand, and an operand that is read twice.
+    let cases: [(&dyn crate::ops::Op, &[usize], _); 3] =
+        [(&*softmax, &[0], (0, 0)), (&relu(), &[0], (0, 64)), (&sub, &[0, 0], (0, 0))];
+    for (op, operands, places) in cases {
+        let error = refused(op, operands, places);
+        assert!(error.contains("reads and writes arena+0"), "{op:?}: {error}");
+    }
+}
+
 #[test]
 fn models_side_by_side() {
     let (double, negate) = (model(2.0), model(-1.0));

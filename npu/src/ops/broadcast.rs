@@ -73,6 +73,17 @@ impl Broadcast {
         Shape::new(dims).ok()
     }
 
+    /// Whether operands have the shape of the result, or one element.
+    pub(super) fn is_by_place(self, inputs: &[TensorInfo], output: &TensorInfo) -> bool {
+        let one = |input: &TensorInfo| input.shape.elements() == 1;
+        let same = |input: &TensorInfo| input.shape == output.shape;
+        match self {
+            Self::Numpy => inputs.iter().all(|input| same(input) || one(input)),
+            Self::Equal => true,
+            Self::At(_) => false,
+        }
+    }
+
     pub(super) fn infer(self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         let (a, b) = (inputs[0].shape, inputs[1].shape);
         let shape = match self {

@@ -38,7 +38,7 @@ use std::fmt;
 
 use crate::DataType;
 use crate::params::{ParamReader, ParamWriter};
-use crate::tensor::{Fault, Inputs, Output, TensorInfo, type_name};
+use crate::tensor::{Fault, Inputs, Output, TensorInfo, element_size, type_name};
 
 pub use activation::Activation;
 pub use broadcast::Broadcast;
@@ -104,6 +104,13 @@ pub trait Op: Any + Send + Sync {
         self.activation().is_some()
     }
 
+    /// True when each element of the only output is a function of the elements of all operands at
+    /// the same place, or of their only one: it can be computed piece by piece, and without scratch
+    /// memory, so that the result may lie where an operand of its shape lies. At most two operands.
+    fn is_by_place(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> bool {
+        self.is_elementwise()
+    }
+
     /// True when the output has the bytes of input 0, so that no copy is needed.
     fn is_view(&self) -> bool {
         false
@@ -126,6 +133,17 @@ impl dyn Op {
     #[must_use]
     pub fn line(&self) -> &'static Line {
         by_code(self.code()).unwrap_or(&Line::NONE)
+    }
+
+    /// Whether the result may lie where this operand lies.
+    #[must_use]
+    pub fn may_lie_over(&self, operand: usize, inputs: &[TensorInfo], output: &TensorInfo) -> bool {
+        let own = &inputs[operand];
+        own.shape == output.shape
+            && element_size(own.dtype) == element_size(output.dtype)
+            && inputs.len() <= 2
+            && self.is_by_place(inputs, output)
+            && self.scratch_bytes(inputs, output) == 0
     }
 
     /// Types of an operand that has its own.

@@ -94,6 +94,10 @@ impl<P: Pair> Op for Pairwise<P> {
         })
     }
 
+    fn is_by_place(&self, inputs: &[TensorInfo], output: &TensorInfo) -> bool {
+        self.broadcast.is_by_place(inputs, output)
+    }
+
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
         output.shape.elements() as u64
     }

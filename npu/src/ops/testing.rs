@@ -6,6 +6,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use crate::DataType;
 use crate::aligned::AlignedBytes;
 use crate::cast::{bytes_of, elements};
+use crate::engine::over;
 use crate::ops::{AttributeValue, Known, Node, Op, OpEntry, OpError, infer};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
@@ -224,7 +225,9 @@ impl Case {
             run_into(&*op, &TensorList(&list), &mut results, &mut scratch, teams.next().flatten())
                 .unwrap();
             let values = results.into_iter().map(|(info, bytes)| Value { info, bytes });
-            values.collect::<Vec<Value>>()
+            let values = values.collect::<Vec<Value>>();
+            check_over(&*op, &list, &values[0], &team);
+            values
         });
         assert_eq!(imported, read, "bytes keep the parameters");
         read
@@ -237,6 +240,19 @@ impl Case {
             infer(&*op, &infos).map(|_| ())
         });
         result.expect_err("the node is refused").to_string()
+    }
+}
+
+/// Over each operand that the result may lie over: the same bits.
+fn check_over(op: &dyn Op, list: &[(TensorInfo, &[u8])], expected: &Value, team: &Team) {
+    let infos: Vec<TensorInfo> = list.iter().map(|(info, _)| *info).collect();
+    let may = |operand: &usize| op.may_lie_over(*operand, &infos, &expected.info);
+    for operand in (0..list.len()).filter(may) {
+        let mut list = list.to_vec();
+        let mut bytes = AlignedBytes::copy_of(std::mem::take(&mut list[operand].1));
+        let list = TensorList(&list);
+        over::run(op, operand, &list, (&expected.info, &mut bytes), Some(team)).unwrap();
+        assert!(bytes[..] == expected.bytes[..], "over operand {operand} it has other bits");
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) fn tasks<B: AsRef<[u8]>>(om: &mut Om<B>) -> Result<(), OmError> {
     for index in 0..om.tasks().len() {
         let needed = shapes(om, index, &om.tasks()[index])?;
         om.trim_scratch(index, needed);
+        let over = over(om, &om.tasks()[index]);
+        om.lay_over(index, over);
         let refuse = |what: String| OmError::value(Section::Tasks, index, what);
         memory.step(om, &om.tasks()[index]).map_err(refuse)?;
     }
@@ -89,6 +91,20 @@ fn shapes<B: AsRef<[u8]>>(om: &Om<B>, index: usize, task: &Task) -> Result<usize
     Ok(needed)
 }
 
+/// The operand that a task's only output may lie over, and does.
+fn over<B: AsRef<[u8]>>(om: &Om<B>, task: &Task) -> Option<usize> {
+    let &[output] = &task.outputs[..] else { return None };
+    let (tensors, output) = (om.tensors(), &om.tensors()[output]);
+    if output.bytes == 0 {
+        return None;
+    }
+    let mut operands = task.operands.iter();
+    let operand = operands.position(|operand| tensors[*operand].place == output.place)?;
+    let inputs: Vec<TensorInfo> =
+        task.operands.iter().map(|operand| tensors[*operand].info).collect();
+    task.op.may_lie_over(operand, &inputs, &output.info).then_some(operand)
+}
+
 /// What was written so far.
 struct Memory {
     /// Places in the arena that hold one tensor each: begin and end. None overlap.
@@ -100,13 +116,13 @@ impl Memory {
     /// I3 and I4, for one task.
     fn step<B: AsRef<[u8]>>(&mut self, om: &Om<B>, task: &Task) -> Result<(), String> {
         let outputs = || task.outputs.iter().map(|output| &om.tensors()[*output]);
-        for operand in &task.operands {
+        for (index, operand) in task.operands.iter().enumerate() {
             let tensor = &om.tensors()[*operand];
             // Whoever reads the shape only reads no byte; an empty tensor has none.
             if tensor.bytes > 0 && !task.op.reads_shape_only() {
                 self.read(tensor)?;
             }
-            if outputs().any(|output| overlaps(tensor, output)) {
+            if task.over != Some(index) && outputs().any(|output| overlaps(tensor, output)) {
                 return Err(format!("reads and writes {}", tensor.place));
             }
             if let Some(place) = arena(tensor).filter(|place| meet(place, &task.scratch)) {

@@ -71,7 +71,8 @@
 //! * I1 every section, record, name, parameter, weight and place lies inside its container;
 //! * I2 the shapes of every task are those that its op infers;
 //! * I3 the outputs of a task share no byte with what the task reads, with its scratch memory nor
-//!   with one another, and lie neither in the weights nor in an input;
+//!   with one another, and lie neither in the weights nor in an input; but an only output may have
+//!   the place of one operand of its shape, if the op computes each element of those at its place;
 //! * I4 whatever a task reads from arena or outputs was written before, as one tensor, and was not
 //!   written over; every output is written in the end.
 
@@ -93,7 +94,7 @@ pub use write::Writer;
 pub const MAGIC: [u8; 8] = *b"dflowOM\0";
 
 /// Version that is written and the newest that is read.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// Where a tensor lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,6 +37,8 @@ pub struct Task {
     pub outputs: Vec<usize>,
     /// Its scratch memory in the arena.
     pub scratch: Range<usize>,
+    /// The operand whose memory the only output takes over.
+    pub over: Option<usize>,
     name: Range<usize>,
 }
 
@@ -108,6 +110,11 @@ impl<B: AsRef<[u8]>> Om<B> {
     pub(super) fn trim_scratch(&mut self, task: usize, needed: usize) {
         let scratch = &mut self.tasks[task].scratch;
         scratch.end = scratch.end.min(scratch.start + needed);
+    }
+
+    /// Sets the operand that a task's output lies over.
+    pub(super) fn lay_over(&mut self, task: usize, operand: Option<usize>) {
+        self.tasks[task].over = operand;
     }
 
     /// The weights; empty if the bytes have become fewer.
@@ -331,6 +338,6 @@ impl Reader<'_> {
             let arena = self.map.arena_bytes;
             return Err(refuse(format!("scratch {scratch:?}; the arena has {arena} bytes")));
         }
-        Ok(Task { op, operands, outputs, scratch, name })
+        Ok(Task { op, operands, outputs, scratch, over: None, name })
     }
 }
