@@ -49,7 +49,7 @@ impl Drop for Shared {
             device.streams.remove(core.sq);
         }
         for graph in lock(&self.models).iter() {
-            device.models.remove(graph.id());
+            graph.vanish(device);
         }
     }
 }

@@ -141,7 +141,8 @@ impl Inner {
     pub(crate) fn drop_bit(&self, bit: &Bit) {
         let name = Name { id: bit.id, turn: bit.turn };
         if let Some(bit) = self.notifies.remove_named(name.word()) {
-            while let Some(stream) = lock(&bit.state).waiters.pop_front() {
+            let mut state = lock(&bit.state);
+            while let Some(stream) = state.waiters.pop_front() {
                 self.sched.wake(&stream);
             }
         }

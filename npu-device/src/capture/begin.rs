@@ -59,7 +59,9 @@ impl Stream {
         };
         let graph = &model.graph;
         let Some(capture) = &graph.capture else { return Ok(()) };
-        if let Err(error) = join(&self.context, graph, &mut lock(capture), &self.core) {
+        // The lock is given back before the model goes, which takes it.
+        let joined = join(&self.context, graph, &mut lock(capture), &self.core);
+        if let Err(error) = joined {
             if into.is_none() {
                 model.teardown()?;
             }

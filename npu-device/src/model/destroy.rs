@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::capture::Cond;
 use crate::codes::{MODEL_RUNNING, PARAM_INVALID, Result, refuse};
+use crate::device::Inner;
 use crate::lock::lock;
 use crate::model::{Graph, Model};
 use crate::sqe::{Operation, Sqe};
@@ -85,6 +86,18 @@ fn leave_context(t: &mut Teardown<'_>) -> Result<()> {
 }
 
 impl Graph {
+    /// Its context is gone, and it was not destroyed: nothing of it stays on the device.
+    pub(crate) fn vanish(&self, device: &Inner) {
+        device.models.remove(self.id());
+        let mut build = lock(&self.build);
+        // Those of captures, and slaves; the others are the context's.
+        build.streams.drain(..).for_each(|core| drop(device.streams.remove_named(core.word())));
+        build.heads = Vec::new();
+        if let Some(end) = build.end.take().filter(|_| !self.is_branch()) {
+            device.drop_bit(&end);
+        }
+    }
+
     fn take_conds(&self) -> Vec<Arc<Cond>> {
         let capture = self.capture.as_ref().map(lock);
         capture.map(|mut capture| capture.take_conds()).unwrap_or_default()

@@ -455,3 +455,28 @@ fn a_context_that_is_closed_answers_who_waits_and_leaves_nothing() {
     });
     assert_eq!(code(stream.nop()), 107_023);
 }
+
+#[test]
+fn a_capture_without_a_stream_left_is_refused_and_leaves_nothing() {
+    let device = npu_device::Device::new(config()).unwrap();
+    let context = npu_device::Context::new(&device).unwrap();
+    let first = ordinary(&context);
+    let mut streams = Vec::new();
+    while let Ok(stream) = context.stream(StreamFlags::default()) {
+        streams.push(stream);
+    }
+    let relaxed = npu_device::CaptureMode::Relaxed;
+    assert_eq!(code(first.begin_capture(relaxed)), 207_008);
+    assert_eq!(code(first.begin_capture(relaxed)), 207_008);
+    streams.pop().unwrap().destroy().unwrap();
+    first.begin_capture(relaxed).unwrap();
+    first.end_capture().unwrap().destroy().unwrap();
+    drop((first, streams, context));
+    // Captures under way end with their context, streams and models of theirs too.
+    for _ in 0..1500 {
+        let context = npu_device::Context::new(&device).unwrap();
+        let stream = ordinary(&context);
+        stream.begin_capture(relaxed).unwrap();
+        stream.nop().unwrap();
+    }
+}
