@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use npu_device::codes::{INSUFFICIENT_INPUT_ARRAY, INTERNAL_ERROR, PARAM_INVALID};
-use npu_device::{Detail, Error, Stream};
+use npu_device::{Detail, Error, Model, Stream};
 
 use crate::raw::{Callback, Function, Out, Text, null};
 use crate::runtime::timeout;
@@ -40,6 +40,12 @@ pub(crate) fn put_handles(
     }
 }
 
+fn streams_of(model: &Model) -> npu_device::Result<Vec<Stream>> {
+    let mut streams: Vec<Option<Stream>> = vec![None; model.streams(None)?];
+    model.streams(Some(&mut streams))?;
+    Ok(streams.into_iter().flatten().collect())
+}
+
 api! {
     fn aclmdlRIBuildBegin(place: Out<Handle>, flag: u32) {
         if place.is_null() {
@@ -62,7 +68,10 @@ api! {
     }
 
     fn aclmdlRIUnbindStream(own: Handle, at: Handle) {
-        model(own)?.unbind(&named_stream(at)?)
+        let at = named_stream(at)?;
+        model(own)?.unbind(&at)?;
+        state::forget_tasks(&[at]);
+        Ok(())
     }
 
     fn aclmdlRIEndTask(own: Handle, at: Handle) {
@@ -89,7 +98,10 @@ api! {
     }
 
     fn aclmdlRIDestroy(own: Handle) {
-        model(own)?.destroy()?;
+        let gone = model(own)?;
+        let streams = streams_of(&gone)?;
+        gone.destroy()?;
+        state::forget_tasks(&streams);
         state::forget(own);
         Ok(())
     }
@@ -112,10 +124,8 @@ api! {
     }
 
     fn aclmdlRIGetStreams(own: Handle, place: Out<Handle>, count: Out<u32>) {
-        let found = model(own)?;
-        let mut streams: Vec<Option<Stream>> = vec![None; found.streams(None)?];
-        found.streams(Some(&mut streams))?;
-        let streams = streams.iter().flatten();
+        let streams = streams_of(&model(own)?)?;
+        let streams = streams.iter();
         let handles: Vec<Handle> =
             streams.map(|stream| state::stream_handle(stream, own.addr())).collect();
         put_handles(&place, &count, &handles)

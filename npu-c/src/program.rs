@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_void};
 use std::fs;
+use std::io::Read;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use npu::aligned::AlignedBytes;
@@ -214,11 +215,24 @@ fn keep_program(file: AlignedBytes, from: &str, place: &Out<u32>) -> Result<()> 
     place.put(id.map_err(|_| Error::new(RESOURCE_ALLOC_FAIL, "all numbers are used"))?)
 }
 
+fn no_memory(from: &str, size: usize) -> Error {
+    Error::new(MEMORY_ALLOCATION, format!("{from}: {size} bytes for the program"))
+}
+
+/// A file as a whole. Only what has an end is read: no devices, no pipes.
 fn read(path: &Text) -> Result<(AlignedBytes, String)> {
-    let path = path.read()?;
-    let file =
-        fs::read(&*path).map_err(|error| Error::new(PARAM_INVALID, format!("{path}: {error}")))?;
-    Ok((AlignedBytes::copy_of(&file), path.into_owned()))
+    let path = path.read()?.into_owned();
+    let refuse =
+        |what: &dyn std::fmt::Display| Error::new(PARAM_INVALID, format!("{path}: {what}"));
+    let found = fs::metadata(&path).map_err(|error| refuse(&error))?;
+    if !found.is_file() {
+        return Err(refuse(&"not a regular file"));
+    }
+    let mut file = fs::File::open(&path).map_err(|error| refuse(&error))?;
+    let size = usize::try_from(found.len()).unwrap_or(usize::MAX);
+    let mut bytes = AlignedBytes::try_zeroed(size).map_err(|_| no_memory(&path, size))?;
+    file.read_exact(&mut bytes).map_err(|error| refuse(&error))?;
+    Ok((bytes, path))
 }
 
 api! {
@@ -236,8 +250,11 @@ api! {
             return Err(null("the file, or a place for the model's number"));
         }
         current()?;
+        let from = "program in memory";
+        let mut own = AlignedBytes::try_zeroed(size).map_err(|_| no_memory(from, size))?;
         let file = bytes(file.expose_provenance(), size).ok_or_else(|| null("the file"))?;
-        keep_program(AlignedBytes::copy_of(file), "program in memory", &place)
+        own.copy_from_slice(file);
+        keep_program(own, from, &place)
     }
 
     fn aclmdlUnload(id: u32) {
@@ -258,6 +275,9 @@ api! {
     }
 
     fn aclmdlQuerySize(path: Text, work: Out<usize>, weights: Out<usize>) {
+        if work.is_null() || weights.is_null() {
+            return Err(null("a place for a size"));
+        }
         let (file, path) = read(&path)?;
         let model = Model::load(file)
             .map_err(|error| Error::new(PARAM_INVALID, format!("{path}: {error}")))?;

@@ -122,7 +122,15 @@ pub(crate) fn state() -> MutexGuard<'static, State> {
 
 /// Keeps what the last refused call of this thread said.
 pub(crate) fn remember(error: &Error) {
-    let text = error.to_string().replace('\0', " ");
+    let name = match error.code() {
+        NULL => "INVALID_PARAM",
+        UNINITIALIZED => "UNINITIALIZE",
+        REPEAT_INITIALIZE => "REPEAT_INITIALIZE",
+        INVALID_DEVICE => "INVALID_DEVICEID",
+        CONTEXT_NULL => "CONTEXT_NULL",
+        code => npu_device::codes::name(code),
+    };
+    let text = format!("{} ({name} {})", error.reason(), error.code().0).replace('\0', " ");
     // A thread that ends calls still, from destructors of its own; then nothing is kept.
     let _gone = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
 }
@@ -216,6 +224,22 @@ pub(crate) fn change<T>(
 /// Ends a handle, those of what the object owns, and what the device keeps of them.
 pub(crate) fn forget(handle: Handle) {
     forget_all(state(), vec![handle.addr()]);
+}
+
+/// Ends the handles of the tasks of streams that are no longer of their model.
+pub(crate) fn forget_tasks(streams: &[Stream]) {
+    let state = state();
+    let of = |entry: &Entry| match &entry.object {
+        Object::Stream(stream) => streams.contains(stream),
+        _ => false,
+    };
+    let streams: Vec<usize> =
+        state.entries.iter().filter(|(_, entry)| of(entry)).map(|(number, _)| *number).collect();
+    let is_task = |entry: &Entry| matches!(entry.object, Object::Task(_));
+    let tasks = state.entries.iter().filter(|(_, entry)| is_task(entry));
+    let numbers = tasks.filter(|(_, entry)| streams.contains(&entry.owner));
+    let numbers = numbers.map(|(number, _)| *number).collect();
+    forget_all(state, numbers);
 }
 
 /// Ends the handles of objects for which something holds, as [`forget`].
@@ -388,6 +412,9 @@ pub(crate) fn new_context() -> Result<Handle> {
 
 /// The context of `aclrtSetDevice`.
 pub(crate) fn primary() -> Result<usize> {
+    // One at a time: whoever comes second finds what the first one made.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _alone = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let known = state().primary;
     if known != 0 && home_of(handle(known)).is_ok() {
         return Ok(known);

@@ -132,6 +132,12 @@ impl Error {
         Self { code, what: what.into() }
     }
 
+    /// What, where, found and expected, without the code.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.what
+    }
+
     /// Its code.
     #[must_use]
     pub fn code(&self) -> Code {

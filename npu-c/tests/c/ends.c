@@ -180,6 +180,27 @@ static void beside_each_other(void)
     for (int i = 0; i < 3; i++) EQUAL(pthread_join(threads[i], NULL), 0);
 }
 
+static void *sets(void *args)
+{
+    OK(aclrtSetDevice(0));
+    OK(aclrtGetCurrentContext(args));
+    return NULL;
+}
+
+/* Threads that set the device at once have one context. */
+static void set_at_once(void)
+{
+    for (int round = 0; round < 50; round++) {
+        pthread_t threads[4];
+        aclrtContext contexts[4];
+        for (int i = 0; i < 4; i++)
+            EQUAL(pthread_create(&threads[i], NULL, sets, &contexts[i]), 0);
+        for (int i = 0; i < 4; i++) EQUAL(pthread_join(threads[i], NULL), 0);
+        for (int i = 1; i < 4; i++) EQUAL(contexts[i] == contexts[0], 1);
+        OK(aclrtResetDevice(0));
+    }
+}
+
 static void forks(void)
 {
     int status;
@@ -231,6 +252,7 @@ int main(void)
     }
     end_under(ABORT, EVENT, ACL_ERROR_RT_STREAM_ABORT);
     destroyed_under();
+    set_at_once();
     OK(aclrtSetDevice(0));
     beside_each_other();
     forks();

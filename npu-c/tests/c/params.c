@@ -200,6 +200,15 @@ static void of_the_cpu(void)
     OK(aclmdlRIBuildEnd(model, NULL));
     EQUAL(aclmdlRIExecuteAsync(model, stream), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     for (int run = 0; run < 3; run++) OK(aclmdlRIExecute(model, -1));
+    /* Tasks of a stream that left its model have no handles any more. */
+    aclmdlRITask tasks[2];
+    uint32_t count = 2, place;
+    OK(aclmdlRIGetTasksByStream(next, tasks, &count));
+    EQUAL(count, 1);
+    OK(aclmdlRITaskGetSeqId(tasks[0], &place));
+    OK(aclmdlRIUnbindStream(model, next));
+    EQUAL(aclmdlRITaskGetSeqId(tasks[0], &place), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclmdlRIExecute(model, -1), ACL_ERROR_RT_MODEL_EXECUTE);
     OK(aclmdlRIDestroy(model));
 }
 

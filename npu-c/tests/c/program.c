@@ -67,6 +67,15 @@ int main(int argc, char **argv)
     free(file);
     EQUAL(aclmdlLoadFromFile("/no/such/file.om", &wrong), ACL_ERROR_RT_PARAM_INVALID);
     EQUAL(strstr(aclGetRecentErrMsg(), "/no/such/file.om") != NULL, 1);
+    /* What has no end, or is larger than all memory. */
+    EQUAL(aclmdlLoadFromFile("/dev/zero", &wrong), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclmdlQuerySize("/dev/zero", &work, &weights), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclmdlLoadFromFile("/", &wrong), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclmdlLoadFromMem(argv, SIZE_MAX, &wrong), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    EQUAL(aclmdlLoadFromMem(argv, SIZE_MAX / 4, &wrong), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    EQUAL(aclmdlQuerySize(argv[1], &work, NULL), ACL_ERROR_INVALID_PARAM);
+    EQUAL(work, 1);
+    EQUAL(strstr(aclGetRecentErrMsg(), "INVALID_PARAM 100000") != NULL, 1);
     OK(aclmdlQuerySize(argv[1], &work, &weights));
     EQUAL(work + weights, 0);
     described(program, bytes);

@@ -13,7 +13,7 @@ use crate::codes::{Error, MODEL_RUNNING, PARAM_INVALID, Result, STREAM_MODEL, re
 use crate::device::Inner;
 use crate::lock::lock;
 use crate::model::{Graph, Model};
-use crate::sqe::{Maintenance, Operation, Sqe};
+use crate::sqe::{Maintenance, Operation, Sqe, kind};
 use crate::stream::{Core, Queue, Stream};
 
 impl Model {
@@ -70,7 +70,22 @@ impl Model {
         if !self.graph.wait_idle(self.context.device().config.patience) {
             return refuse(MODEL_RUNNING, format!("model {} is running", self.id()));
         }
+        self.forget_end(core);
         self.unbind_core(core)
+    }
+
+    /// Without one of its streams a complete model does not run any more, and with the stream's
+    /// tasks its end mark goes, if it is one of them.
+    fn forget_end(&self, core: &Arc<Core>) {
+        let slaves = lock(&core.submit).slaves.clone();
+        let is_end = |sqe: &Sqe| sqe.kind() == kind::NOTIFY_RECORD && sqe.payload[1] != 0;
+        let has_end =
+            std::iter::once(core).chain(&slaves).any(|core| core.entries().iter().any(is_end));
+        lock(&self.graph.exec).loaded = None;
+        let end = if has_end { lock(&self.graph.build).end.take() } else { None };
+        if let Some(end) = end {
+            self.context.device().drop_bit(&end);
+        }
     }
 
     pub(super) fn unbind_core(&self, core: &Arc<Core>) -> Result<()> {

@@ -43,7 +43,7 @@ impl Model {
     /// Runs it and waits for its end; `None` is forever. The context's default stream is used.
     ///
     /// # Errors
-    /// 507011 before [`Model::build_end`]; 507046 after the timeout, and the run was aborted; else
+    /// 507011 before [`Model::build_end`], or when a stream was unbound since; 507046 after the timeout, and the run was aborted; else
     /// the code that it failed with.
     pub fn execute(&self, timeout: Option<Duration>) -> Result<()> {
         let stream = self.context.default_stream();
@@ -85,6 +85,9 @@ impl Model {
             let end = end.ok_or_else(|| not_ready(MODEL_EXECUTE, self, "has no end mark"))?;
             if !build.complete {
                 return Err(not_ready(MODEL_EXECUTE, self, "is not complete"));
+            }
+            if lock(&self.graph.exec).loaded.is_none() {
+                return Err(not_ready(MODEL_EXECUTE, self, "has lost a stream"));
             }
             end
         };

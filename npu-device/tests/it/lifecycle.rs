@@ -480,3 +480,29 @@ fn a_capture_without_a_stream_left_is_refused_and_leaves_nothing() {
         stream.nop().unwrap();
     }
 }
+
+#[test]
+fn a_model_that_lost_a_stream_does_not_run_and_ends() {
+    for config in both_modes() {
+        let context = context_of(config);
+        let (own, stream) = model(&context);
+        let other = persistent(&context);
+        own.bind(&other, true).unwrap();
+        // The end mark goes with the stream that it is in.
+        own.end_task(&stream).unwrap();
+        own.unbind(&stream).unwrap();
+        assert_eq!(code(own.build_end()), 507_011);
+        own.bind(&stream, true).unwrap();
+        finish(&own, &stream);
+        own.execute(LONG).unwrap();
+        own.unbind(&other).unwrap();
+        assert_eq!(code(own.execute(LONG)), 507_011);
+        assert_eq!(code(own.execute_async(&ordinary(&context))), 507_011);
+        own.unbind(&stream).unwrap();
+        assert_eq!(code(own.execute(LONG)), 507_011);
+        own.destroy().unwrap();
+        let (next, stream) = model(&context);
+        finish(&next, &stream);
+        next.execute(LONG).unwrap();
+    }
+}
