@@ -55,6 +55,13 @@ pub(super) fn compile(
 ) -> Result<u8, Failure> {
     let loaded = source.load(explain)?;
     let path = output.map_or_else(|| source.model.with_extension("om"), Path::to_owned);
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let same = real(&path).is_some_and(|out| real(&source.model) == Some(out));
+    // A compiled model may be written over itself: nothing changes.
+    if same && fs::read(&path).ok().as_deref() != Some(loaded.program.bytes()) {
+        let found = format!("{} is the model itself", path.display());
+        return Err(Failure::usage("-o", &found, "a file of its own", "name another one"));
+    }
     write_named(&path, loaded.program.bytes()).map_err(|error| {
         let what = format!("can't write {}", path.display());
         Failure::system(&what, &io_text(&error), "a file that can be written", "name it with `-o`")

@@ -123,7 +123,11 @@ fn writable(folder: &Path) -> Result<(), Failure> {
     };
     std::fs::create_dir_all(folder).map_err(|error| refused("make the folder", error))?;
     let probe = folder.join(format!(".dflow-{}", std::process::id()));
-    std::fs::write(&probe, b".").map_err(|error| refused("write to the folder", error))?;
+    if let Err(error) = std::fs::write(&probe, b".") {
+        // A full disk makes the file and writes nothing into it.
+        let _nothing_left = std::fs::remove_file(&probe);
+        return Err(refused("write to the folder", error));
+    }
     std::fs::remove_file(&probe).map_err(|error| refused("remove a file of the folder", error))
 }
 

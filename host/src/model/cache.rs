@@ -58,6 +58,8 @@ pub(super) fn get(key: &str) -> Option<Loadable> {
 
 fn get_from(folder: &Path, key: &str) -> Option<Loadable> {
     let path = folder.join(key);
+    // Whatever else somebody put there (a pipe, a device) may have no end.
+    std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
     let bytes = std::fs::read(&path).ok()?;
     match check(AlignedBytes::copy_of(&bytes)) {
         Ok(kept) => {
@@ -197,6 +199,9 @@ mod tests {
         }
         std::fs::write(folder.join("k.om"), &om[..om.len() - 1]).unwrap();
         assert_eq!(get_from(&folder, "k.om"), None, "truncated");
+        std::fs::remove_file(folder.join("k.om")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.join("k.om")).unwrap();
+        assert_eq!(get_from(&folder, "k.om"), None, "without an end");
         let left = std::fs::read_dir(&folder).unwrap().count();
         assert_eq!(left, 1, "no part of a file is left");
         std::fs::remove_dir_all(&folder).unwrap();

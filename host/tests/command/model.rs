@@ -68,6 +68,15 @@ fn a_link_is_followed_and_a_fifo_is_written_into() {
     assert_eq!(std::fs::read(&real).unwrap(), program);
     assert_eq!(std::fs::read(folder.path("new.om")).unwrap(), program);
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "still a link");
+    // Not over the model, by whatever name.
+    let alias = folder.path("alias.om");
+    std::os::unix::fs::symlink(&model, &alias).unwrap();
+    let before = std::fs::read(&model).unwrap();
+    for output in [&model, &alias] {
+        let (exit, _, err) = run(&folder, &["compile", &model, "-o", output]);
+        assert!(exit == 2 && err.contains("is the model itself"), "{exit} {err}");
+    }
+    assert_eq!(std::fs::read(&model).unwrap(), before);
 }
 
 #[test]
