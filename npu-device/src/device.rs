@@ -176,8 +176,8 @@ impl Device {
     }
 
     /// Ends it, whoever still has a handle of it or of its contexts: when this returns, nothing of
-    /// it runs, and nothing will. Who waits gets the codes of [`close`](crate::Context::close). From a thread of
-    /// the device itself that one runs on until its task ends.
+    /// it runs, and nothing will. Who waits gets the codes of [`close`](crate::Context::close).
+    /// From a thread of the device itself that one runs on until its task ends.
     pub fn shut_down(&self) {
         self.running.stop();
         let device = self.inner();

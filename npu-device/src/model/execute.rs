@@ -43,8 +43,8 @@ impl Model {
     /// Runs it and waits for its end; `None` is forever. The context's default stream is used.
     ///
     /// # Errors
-    /// 507011 before [`Model::build_end`], or when a stream was unbound since; 507046 after the timeout, and the run was aborted; else
-    /// the code that it failed with.
+    /// 507011 before [`Model::build_end`], or when a stream was unbound since; 507046 after the
+    /// timeout, and the run was aborted; else the code that it failed with.
     pub fn execute(&self, timeout: Option<Duration>) -> Result<()> {
         let stream = self.context.default_stream();
         self.start(&stream)?;
