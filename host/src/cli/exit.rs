@@ -2,7 +2,8 @@
 
 /// Everything came out as data; or the command did what it should.
 pub(super) const DONE: u8 = 0;
-/// Graph, plan or deployment was refused or failed; nothing was fed.
+/// Graph, plan or deployment was refused or failed, and nothing was fed; or results cannot be
+/// written: the summary says what was fed.
 pub(super) const FAILED: u8 = 1;
 /// Wrong usage.
 pub(super) const USAGE: u8 = 2;

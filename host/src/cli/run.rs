@@ -32,7 +32,8 @@ A file that can't be read or does not fit is such an error line too, with `-` fo
 
 Exit codes:
     0  every id came out as data on every output
-    1  graph, plan or deployment was refused or failed; nothing was fed
+    1  graph, plan or deployment was refused or failed, and nothing was fed; or results cannot be
+       written (the summary on stderr says what was fed)
     2  wrong usage
     3  some ids ended with a code, or some files could not be fed
     4  the flow ended by itself: a node failed for good, or the supervisor died
