@@ -153,6 +153,13 @@ api! {
         found.forget_callback(id)
     }
 
+    fn aclmdlRIDebugPrint(own: Handle) {
+        let own = model(own)?;
+        let mut out = std::io::stdout().lock();
+        let written = own.trace(&mut out, Detail::Summary).and_then(|()| out.flush());
+        written.map_err(|error| Error::new(INTERNAL_ERROR, format!("standard output: {error}")))
+    }
+
     fn aclmdlRIDebugJsonPrint(own: Handle, path: Text, flags: u32) {
         let (own, path) = (model(own)?, path.read()?);
         let detail = match flags {

@@ -38,7 +38,7 @@ fn expect_success(command: &mut Command) -> String {
 
 /// Compiles `tests/c/NAME.c` and runs it.
 #[track_caller]
-fn program(name: &str, args: &[&Path]) {
+fn program(name: &str, args: &[&Path]) -> String {
     let (code, library) = (source(&format!("tests/c/{name}.c")), folder());
     let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-c"));
     let mut cc = Command::new("cc");
@@ -54,7 +54,7 @@ fn program(name: &str, args: &[&Path]) {
     cc.arg(format!("-Wl,-rpath,{}", library.display()));
     expect_success(&mut cc);
     // Cargo names the folder of what `cargo build` made last, which may be older than this test.
-    expect_success(Command::new(&binary).args(args).env_remove("LD_LIBRARY_PATH"));
+    expect_success(Command::new(&binary).args(args).env_remove("LD_LIBRARY_PATH"))
 }
 
 /// `y = x + x`, 16 floats, in a file of its own.
@@ -93,7 +93,11 @@ fn compiled_programs() {
 
 #[test]
 fn parameters_of_tasks_external_events_and_streams_of_the_cpu() {
-    program("params", &[&doubler("params.om")]);
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("params.json");
+    let printed = program("params", &[&doubler("params.om"), &trace]);
+    let written = fs::read_to_string(trace).unwrap();
+    assert!(printed.contains("of values") && printed.contains("VALUE"), "{printed}");
+    assert_eq!(printed, written);
 }
 
 #[test]

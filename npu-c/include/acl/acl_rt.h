@@ -432,6 +432,9 @@ aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
 /* Writes the model as Chrome trace JSON; `flags` 1 shows arguments of kernels too. */
 aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags);
 
+/* Deprecated: the same on standard output. */
+aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
+
 /* The tasks of a stream, in order; arguments as of aclmdlRIGetStreams. Not null. */
 aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks, uint32_t *numTasks);
 

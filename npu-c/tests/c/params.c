@@ -93,7 +93,7 @@ static void kernels(uint32_t program)
     EQUAL(aclmdlRITaskGetParams(tasks[0], &other), ACL_ERROR_RT_PARAM_INVALID);
 }
 
-static void values(void)
+static void values(const char *path)
 {
     uint64_t *cells;
     OK(aclrtMalloc((void **)&cells, 32, ACL_MEM_MALLOC_NORMAL_ONLY));
@@ -129,6 +129,12 @@ static void values(void)
     OK(aclmdlRIExecute(model, -1));
     EQUAL(cells[1], 0);
     EQUAL(cells[2], 6);
+    /* The same twice, which the test compares. */
+    OK(aclmdlRISetName(model, "of values"));
+    OK(aclmdlRIDebugJsonPrint(model, path, 0));
+    OK(aclmdlRIDebugPrint(model));
+    EQUAL(aclmdlRIDebugJsonPrint(model, path, 2), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclmdlRIDebugJsonPrint(model, "/no/such/folder/x", 0), ACL_ERROR_RT_PARAM_INVALID);
     OK(aclmdlRIDestroy(model));
     OK(aclrtFree(cells));
 }
@@ -215,12 +221,12 @@ static void of_the_cpu(void)
 int main(int argc, char **argv)
 {
     uint32_t program;
-    EQUAL(argc, 2);
+    EQUAL(argc, 3);
     begin();
     OK(aclrtCreateStream(&stream));
     OK(aclmdlLoadFromFile(argv[1], &program));
     kernels(program);
-    values();
+    values(argv[2]);
     external();
     of_the_cpu();
     end();
