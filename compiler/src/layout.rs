@@ -11,8 +11,8 @@ use bytes::Bytes;
 use npu::ops::add::Add;
 use npu::ops::blocked::{
     BLOCK, BlockedConcat, BlockedConv, BlockedDepthwise, BlockedMean, BlockedRepeat, BlockedSpread,
-    FromBlocked, HALF, OPERANDS, ToBlocked, Window, blocked, blocks, pack_depthwise, pack_maps,
-    pack_weights,
+    FromBlocked, HALF, OPERANDS, QuantisedConv, QuantisedDepthwise, QuantisedPair, ToBlocked,
+    Window, blocked, blocks, pack_depthwise, pack_maps, pack_weights,
 };
 use npu::ops::concat::Concat;
 use npu::ops::conv::Conv;
@@ -74,11 +74,9 @@ impl Layout<'_> {
     fn node(&mut self, node: TypedNode) {
         let made = self
             .conv(&node)
+            .or_else(|| self.quantised(&node))
             .or_else(|| self.one_element(&node))
-            .or_else(|| self.mean(&node))
-            .or_else(|| self.pair(&node))
-            .or_else(|| self.moved(&node))
-            .or_else(|| self.joined(&node));
+            .or_else(|| self.of_floats(&node));
         match made {
             Some((op, inputs)) => self.push_blocked(node, op, inputs),
             None => {
@@ -87,6 +85,17 @@ impl Layout<'_> {
                 self.nodes.push(node);
             }
         }
+    }
+
+    /// What is for floats only.
+    fn of_floats(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
+        if self.graph.tensors[node.output()].info.dtype != npu::DataType::FLOAT {
+            return None;
+        }
+        self.mean(node)
+            .or_else(|| self.pair(node))
+            .or_else(|| self.moved(node))
+            .or_else(|| self.joined(node))
     }
 
     /// Tells why a node does not work on maps in blocks.
@@ -213,6 +222,26 @@ impl Layout<'_> {
         Some((Box::new(BlockedConv { window, activation }), vec![x, weights, bias]))
     }
 
+    /// What works on bytes: convolutions, whose weights are packed already, and pairs.
+    fn quantised(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
+        let (op, mut inputs) = (node.op.as_any(), node.inputs.clone());
+        let in_blocks = |own: &TensorIndex| self.forms(*own).blocked.is_some();
+        if op.is::<QuantisedPair>() && inputs.iter().any(in_blocks) {
+            for input in &mut inputs {
+                *input = self.in_blocks(*input)?;
+            }
+            return self.graph.copy_of(node).map(|op| (op, inputs));
+        }
+        let maps = *self.shape(*inputs.first()?).dims().get(1)?;
+        if op.is::<QuantisedDepthwise>() || op.is::<QuantisedConv>() {
+            let gathers = op.is::<QuantisedConv>() && !QuantisedConv::reads_blocks(maps);
+            inputs[0] =
+                if gathers { self.in_plain(inputs[0])? } else { self.in_blocks(inputs[0])? };
+            return self.graph.copy_of(node).map(|op| (op, inputs));
+        }
+        None
+    }
+
     fn one_element(&mut self, node: &TypedNode) -> Option<(Box<dyn Op>, Vec<TensorIndex>)> {
         let &[x] = &node.inputs[..] else { return None };
         let x = self.forms(x).blocked.filter(|_| node.op.is_elementwise())?;
@@ -249,8 +278,8 @@ impl Layout<'_> {
             return None;
         }
         let [a_scalar, b_scalar] = [a, b].map(scalar);
-        let a = if a_scalar { self.scalar(a)? } else { self.in_blocks(a)? };
-        let b = if b_scalar { self.scalar(b)? } else { self.in_blocks(b)? };
+        let a = if a_scalar { self.in_plain(a)? } else { self.in_blocks(a)? };
+        let b = if b_scalar { self.in_plain(b)? } else { self.in_blocks(b)? };
         self.graph.copy_of(node).map(|op| (op, vec![a, b]))
     }
 
@@ -292,8 +321,8 @@ impl Layout<'_> {
         Some((Box::new(BlockedConcat { maps }), inputs))
     }
 
-    /// A tensor of one element in its plain form, for a reader with more dims.
-    fn scalar(&mut self, tensor: TensorIndex) -> Option<TensorIndex> {
+    /// A tensor in its plain form, for a reader of it.
+    fn in_plain(&mut self, tensor: TensorIndex) -> Option<TensorIndex> {
         self.plain(tensor);
         Some(tensor)
     }

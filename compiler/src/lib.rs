@@ -25,6 +25,7 @@ mod look;
 mod onnx;
 mod patterns;
 mod plan;
+mod quantise;
 mod residual;
 mod story;
 mod tensorflow;

@@ -16,6 +16,8 @@ impl Typed {
         self.remove_unused();
         self.attend();
         self.untranspose();
+        self.quantise();
+        self.quantise_elements();
         self.fuse();
         self.dense();
         self.remove_unused();

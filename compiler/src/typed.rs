@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use npu::ops::quantize::Linear;
 use npu::ops::{self, Known, Node, Op, OpError, of_onnx};
 use npu::shape::Shape;
 use npu::tensor::{OUTPUTS_MAX, TensorInfo};
@@ -53,6 +54,8 @@ pub struct Typed {
     pub(crate) outputs: Vec<(String, TensorIndex)>,
     warnings: Vec<String>,
     pub(crate) story: Story,
+    /// Constants that were computed from quantised ones, with how and from what.
+    pub(crate) dequantised: BTreeMap<TensorIndex, (Linear, Vec<TensorIndex>)>,
 }
 
 /// Finds types and shapes of all tensors, and folds constants.
@@ -90,7 +93,8 @@ impl Typed {
     fn empty() -> Self {
         let (tensors, nodes, inputs) = (Vec::new(), Vec::new(), Vec::new());
         let (outputs, warnings, story) = (Vec::new(), Vec::new(), Story::default());
-        Self { tensors, nodes, inputs, outputs, warnings, story }
+        let dequantised = BTreeMap::new();
+        Self { tensors, nodes, inputs, outputs, warnings, story, dequantised }
     }
 
     /// What was strange in the model and did no harm.
@@ -331,7 +335,9 @@ impl Graph<'_> {
             });
         }
         self.tell(node, &*imported.op, &operands, (outputs[0], folded));
-        if !folded {
+        if let Some(linear) = imported.op.as_any().downcast_ref::<Linear>().filter(|_| folded) {
+            self.typed.dequantised.insert(outputs[0], (*linear, operands));
+        } else if !folded {
             let name = node.name.trim_matches('`').to_owned();
             self.typed.nodes.push(TypedNode { name, op: imported.op, inputs: operands, outputs });
         }

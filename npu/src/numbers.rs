@@ -9,7 +9,8 @@ use std::marker::PhantomData;
 
 use crate::DataType;
 use crate::cast::{elements, elements_mut};
-use crate::element::{Element, with_bits, with_element, with_type};
+use crate::element::{Element, is_float, with_bits, with_type};
+use crate::half::{Bf16, F16};
 use crate::tensor::Fault;
 
 /// Numbers that are converted together.
@@ -133,6 +134,16 @@ impl<'a, W: Wide> NumbersMut<'a, W> {
     }
 }
 
+/// One element by one, with its type looked up for each: a tenth of the code of a loop a type.
+macro_rules! one_by_one {
+    ($count:expr, |$place:ident| $body:expr) => {
+        for $place in 0..$count {
+            let own: Result<(), Fault> = $body;
+            debug_assert!(own.is_ok());
+        }
+    };
+}
+
 /// Reads as [`Numbers::read`].
 fn strided<T: Copy, W: Copy>(
     from: &[T],
@@ -185,42 +196,6 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
-impl Wide for f64 {
-    #[inline(never)]
-    fn read(from: Numbers<'_, Self>, first: usize, stride: usize, to: &mut [Self]) {
-        let read: Result<(), Fault> = if from.dtype == DataType::BOOL {
-            strided(from.bytes, first, stride, to, |x| Self::from(u8::from(x != 0)));
-            Ok(())
-        } else {
-            with_element!(from.dtype, T => {
-                let own = elements::<T>(from.bytes).unwrap_or_default();
-                strided(own, first, stride, to, T::to_f64);
-                Ok(())
-            })
-        };
-        debug_assert!(read.is_ok(), "{:?}", from.dtype);
-    }
-
-    #[inline(never)]
-    fn write(to: &mut NumbersMut<'_, Self>, first: usize, stride: usize, from: &[Self]) {
-        let written: Result<(), Fault> = if to.dtype == DataType::BOOL {
-            spread(to.bytes, first, stride, from, |x| u8::from(x != 0.0));
-            Ok(())
-        } else {
-            with_element!(to.dtype, T => {
-                let own = elements_mut::<T>(to.bytes).unwrap_or_default();
-                spread(own, first, stride, from, T::of_f64);
-                Ok(())
-            })
-        };
-        debug_assert!(written.is_ok(), "{:?}", to.dtype);
-    }
-
-    fn ends(_dtype: DataType) -> (Self, Self) {
-        (Self::NEG_INFINITY, Self::INFINITY)
-    }
-}
-
 /// Calls `$body` with `$T` as the type of whole numbers that has the number `$dtype`.
 macro_rules! with_whole {
     ($dtype:expr, $T:ident => $body:expr) => {
@@ -229,37 +204,103 @@ macro_rules! with_whole {
     };
 }
 
-impl Wide for i128 {
+/// Calls `$body` with `$T` as the type of floats that has the number `$dtype`.
+macro_rules! with_float {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        with_type!($dtype, $T => $body, FLOAT = f32, DOUBLE = f64, FLOAT16 = F16, BF16 = Bf16)
+    };
+}
+
+impl Wide for f64 {
     #[inline(never)]
     fn read(from: Numbers<'_, Self>, first: usize, stride: usize, to: &mut [Self]) {
-        let read: Result<(), Fault> = if from.dtype == DataType::BOOL {
-            strided(from.bytes, first, stride, to, |x| Self::from(x != 0));
-            Ok(())
-        } else {
-            with_whole!(from.dtype, T => {
+        if is_float(from.dtype) {
+            let read: Result<(), Fault> = with_float!(from.dtype, T => {
                 let own = elements::<T>(from.bytes).unwrap_or_default();
-                strided(own, first, stride, to, Self::from);
+                strided(own, first, stride, to, T::to_f64);
                 Ok(())
-            })
-        };
-        debug_assert!(read.is_ok(), "{:?}", from.dtype);
+            });
+            debug_assert!(read.is_ok(), "{:?}", from.dtype);
+            return;
+        }
+        one_by_one!(to.len(), |place| {
+            let at = first + place * stride;
+            if from.dtype == DataType::BOOL {
+                to[place] = Self::from(u8::from(from.bytes[at] != 0));
+                Ok(())
+            } else {
+                with_whole!(from.dtype, T => {
+                    to[place] = elements::<T>(from.bytes).unwrap_or_default()[at].to_f64();
+                    Ok(())
+                })
+            }
+        });
     }
 
     #[inline(never)]
     fn write(to: &mut NumbersMut<'_, Self>, first: usize, stride: usize, from: &[Self]) {
-        let written: Result<(), Fault> = if to.dtype == DataType::BOOL {
-            spread(to.bytes, first, stride, from, |x| u8::from(x != 0));
-            Ok(())
-        } else {
-            with_whole!(to.dtype, T => {
+        if is_float(to.dtype) {
+            let written: Result<(), Fault> = with_float!(to.dtype, T => {
                 let own = elements_mut::<T>(to.bytes).unwrap_or_default();
-                #[allow(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
-                #[allow(clippy::cast_sign_loss, reason = "the lowest bits are meant")]
-                spread(own, first, stride, from, |x| x as T);
+                spread(own, first, stride, from, T::of_f64);
                 Ok(())
-            })
-        };
-        debug_assert!(written.is_ok(), "{:?}", to.dtype);
+            });
+            debug_assert!(written.is_ok(), "{:?}", to.dtype);
+            return;
+        }
+        one_by_one!(from.len(), |place| {
+            let at = first + place * stride;
+            if to.dtype == DataType::BOOL {
+                to.bytes[at] = u8::from(from[place] != 0.0);
+                Ok(())
+            } else {
+                with_whole!(to.dtype, T => {
+                    elements_mut::<T>(to.bytes).unwrap_or_default()[at] = T::of_f64(from[place]);
+                    Ok(())
+                })
+            }
+        });
+    }
+
+    fn ends(_dtype: DataType) -> (Self, Self) {
+        (Self::NEG_INFINITY, Self::INFINITY)
+    }
+}
+
+impl Wide for i128 {
+    #[inline(never)]
+    fn read(from: Numbers<'_, Self>, first: usize, stride: usize, to: &mut [Self]) {
+        one_by_one!(to.len(), |place| {
+            let at = first + place * stride;
+            if from.dtype == DataType::BOOL {
+                to[place] = Self::from(from.bytes[at] != 0);
+                Ok(())
+            } else {
+                with_whole!(from.dtype, T => {
+                    to[place] = elements::<T>(from.bytes).unwrap_or_default()[at].into();
+                    Ok(())
+                })
+            }
+        });
+    }
+
+    #[inline(never)]
+    fn write(to: &mut NumbersMut<'_, Self>, first: usize, stride: usize, from: &[Self]) {
+        one_by_one!(from.len(), |place| {
+            let at = first + place * stride;
+            if to.dtype == DataType::BOOL {
+                to.bytes[at] = u8::from(from[place] != 0);
+                Ok(())
+            } else {
+                with_whole!(to.dtype, T => {
+                    #[allow(clippy::cast_possible_truncation, reason = "the lowest bits")]
+                    #[allow(clippy::cast_sign_loss, reason = "the lowest bits are meant")]
+                    let own = from[place] as T;
+                    elements_mut::<T>(to.bytes).unwrap_or_default()[at] = own;
+                    Ok(())
+                })
+            }
+        });
     }
 
     fn ends(dtype: DataType) -> (Self, Self) {

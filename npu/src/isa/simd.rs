@@ -10,6 +10,8 @@ pub(crate) const LANES: usize = 16;
 pub(crate) trait Simd: Copy + Debug {
     /// 16 floats.
     type V: Copy;
+    /// 16 whole numbers of 32 bits, or as many pairs of numbers of 16.
+    type I: Copy;
     /// Vectors that fit into registers.
     const REGISTERS: usize;
 
@@ -35,6 +37,24 @@ pub(crate) trait Simd: Copy + Debug {
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a` where it is less than `b`, else `b`: of a NaN in `b`, that NaN.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
+
+    /// Those numbers.
+    fn whole(self, from: &[i32; LANES]) -> Self::I;
+    /// Writes them.
+    fn store_whole(self, v: Self::I, to: &mut [i32; LANES]);
+    /// Those pairs.
+    fn pairs(self, from: &[[i16; 2]; LANES]) -> Self::I;
+    /// The same pair everywhere: its first number is in the low half.
+    fn pair(self, of: i32) -> Self::I;
+    /// The products of both numbers of each pair, added to the sums. Sums wrap around.
+    fn dot(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I;
+    /// The nearest floats.
+    fn floats(self, v: Self::I) -> Self::V;
+
+    /// Numbers up to 2^22 as whole ones, halves to the even one, and a number added.
+    fn round(self, v: Self::V, add: i32) -> Self::I;
+    /// Writes the low byte of numbers from -2^15 on and below 2^15.
+    fn store_bytes(self, v: Self::I, to: &mut [u8; LANES]);
 
     /// Writes the first ones, as many as there is room for.
     #[inline(always)]
@@ -78,8 +98,25 @@ fn each(of: impl Fn(usize) -> f32) -> [f32; LANES] {
     own
 }
 
+#[inline(always)]
+fn each_whole(of: impl Fn(usize) -> i32) -> [i32; LANES] {
+    let mut own = [0; LANES];
+    for (lane, to) in own.iter_mut().enumerate() {
+        *to = of(lane);
+    }
+    own
+}
+
+/// Both numbers of a pair.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+fn both(pair: i32) -> [i32; 2] {
+    [i32::from(pair as i16), pair >> 16]
+}
+
 impl Simd for Portable {
     type V = [f32; LANES];
+    type I = [i32; LANES];
     const REGISTERS: usize = 4;
 
     #[inline(always)]
@@ -144,5 +181,58 @@ impl Simd for Portable {
     #[inline(always)]
     fn min(self, a: Self::V, b: Self::V) -> Self::V {
         each(|lane| if a[lane] < b[lane] { a[lane] } else { b[lane] })
+    }
+
+    #[inline(always)]
+    fn whole(self, from: &[i32; LANES]) -> Self::I {
+        *from
+    }
+
+    #[inline(always)]
+    fn store_whole(self, v: Self::I, to: &mut [i32; LANES]) {
+        *to = v;
+    }
+
+    #[inline(always)]
+    fn pairs(self, from: &[[i16; 2]; LANES]) -> Self::I {
+        each_whole(|lane| {
+            let [first, second] = from[lane];
+            i32::from(second) << 16 | i32::from(first) & 0xffff
+        })
+    }
+
+    #[inline(always)]
+    fn pair(self, of: i32) -> Self::I {
+        [of; LANES]
+    }
+
+    #[inline(always)]
+    fn dot(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I {
+        each_whole(|lane| {
+            let ([a, c], [b, d]) = (both(a[lane]), both(b[lane]));
+            sums[lane].wrapping_add(a * b).wrapping_add(c * d)
+        })
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_precision_loss, reason = "the nearest float is meant")]
+    fn floats(self, v: Self::I) -> Self::V {
+        each(|lane| v[lane] as f32)
+    }
+
+    #[inline(always)]
+    fn round(self, v: Self::V, add: i32) -> Self::I {
+        // The low bits of a sum with 1.5 * 2^23 are those of the other number, rounded.
+        each_whole(|lane| {
+            let bits = (v[lane] + 12_582_912.0).to_bits().cast_signed();
+            bits.wrapping_sub(0x4b40_0000).wrapping_add(add)
+        })
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, v: Self::I, to: &mut [u8; LANES]) {
+        for (to, x) in to.iter_mut().zip(v) {
+            *to = x.to_le_bytes()[0];
+        }
     }
 }

@@ -129,3 +129,52 @@ fn a_limit_ends_with_its_call() {
     assert_eq!(at_most(Isa::Portable, || super::LIMIT.get()), Isa::Portable);
     assert_eq!(super::LIMIT.get(), Isa::Avx512);
 }
+
+/// Whole numbers, on pairs at the ends of their range.
+struct Whole<'a> {
+    a: [[i16; 2]; LANES],
+    pair: [i16; 2],
+    sums: [i32; LANES],
+    out: &'a mut ([i32; LANES], [f32; LANES], [u8; LANES]),
+}
+
+impl Routine for Whole<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let [first, second] = self.pair.map(i32::from);
+        let pair = s.pair(second << 16 | first & 0xffff);
+        let sums = s.dot(s.pairs(&self.a), pair, s.whole(&self.sums));
+        s.store_whole(sums, &mut self.out.0);
+        s.store(s.floats(sums), &mut self.out.1);
+        let halves = s.mul(s.floats(s.whole(&self.sums)), s.splat(0.5 / 4_194_304.0));
+        s.store_bytes(s.round(halves, 254), &mut self.out.2);
+    }
+}
+
+#[test]
+fn every_isa_multiplies_pairs_exactly() {
+    for pair in [[255, -255], [-1, 3], [-256, 127], [0, -32_768], [32_767, 32_767]] {
+        let numbers = [0i16, 1, -1, 255, -255, -256, 127, -128];
+        let mut a = [[0i16; 2]; LANES];
+        let mut sums = [0i32; LANES];
+        for (lane, (a, sum)) in a.iter_mut().zip(&mut sums).enumerate() {
+            *a = [numbers[lane % 8], numbers[lane / 3 % 8]];
+            *sum = [0, -7, 1 << 24, i32::MIN / 2][lane % 4];
+        }
+        let mut expected = sums;
+        for (sum, a) in expected.iter_mut().zip(&a) {
+            *sum += i32::from(a[0]) * i32::from(pair[0]) + i32::from(a[1]) * i32::from(pair[1]);
+        }
+        for isa in Isa::ALL {
+            let mut out = ([0; LANES], [0.0; LANES], [0; LANES]);
+            at_most(isa, || run(Whole { a, pair, sums, out: &mut out }));
+            assert_eq!(out.0, expected, "{isa:?}");
+            #[expect(clippy::cast_precision_loss, reason = "the nearest float is meant")]
+            let floats = expected.map(|sum| sum as f32);
+            assert_eq!(out.1, floats, "{isa:?}");
+            // 0, nearly 0, 2 and -128, each of them added to 254.
+            let bytes = [254, 254, 0, 126];
+            assert_eq!(out.2, std::array::from_fn(|lane| bytes[lane % 4]), "{isa:?}");
+        }
+    }
+}

@@ -2,13 +2,18 @@
 #![allow(unsafe_code, reason = "instructions of an ISA, behind a token that it is there")]
 
 use std::arch::x86_64::{
-    __m256, __m256i, __m512, __mmask16, _mm256_add_ps, _mm256_castps_si256, _mm256_castsi256_ps,
-    _mm256_cmpgt_epi32, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps,
-    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_storeu_ps, _mm512_add_ps, _mm512_castps_si512,
-    _mm512_castsi512_ps, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps,
-    _mm512_slli_epi32, _mm512_storeu_ps,
+    __m256, __m256i, __m512, __m512i, __mmask16, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps,
+    _mm256_and_si256, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
+    _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maskload_ps, _mm256_max_ps,
+    _mm256_min_ps, _mm256_mul_ps, _mm256_packs_epi32, _mm256_packus_epi16,
+    _mm256_permutevar8x32_epi32, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_add_epi32,
+    _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cvtepi32_epi8,
+    _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_madd_epi16, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_slli_epi32, _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
 use super::simd::{LANES, Simd};
@@ -50,6 +55,7 @@ fn first(count: usize) -> __mmask16 {
 
 impl Simd for Avx512 {
     type V = __m512;
+    type I = __m512i;
     const REGISTERS: usize = 32;
 
     #[inline(always)]
@@ -129,6 +135,60 @@ impl Simd for Avx512 {
         // SAFETY: `self` is there only where AVX-512 is.
         unsafe { _mm512_min_ps(a, b) }
     }
+
+    #[inline(always)]
+    fn whole(self, from: &[i32; LANES]) -> Self::I {
+        // SAFETY: `self` is there only where AVX-512 is; 64 bytes are read, from any address.
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store_whole(self, v: Self::I, to: &mut [i32; LANES]) {
+        // SAFETY: `self` is there only where AVX-512 is; 64 bytes are written, to any address.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), v) }
+    }
+
+    #[inline(always)]
+    fn pairs(self, from: &[[i16; 2]; LANES]) -> Self::I {
+        // SAFETY: `self` is there only where AVX-512 is; 64 bytes are read, from any address.
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn pair(self, of: i32) -> Self::I {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_set1_epi32(of) }
+    }
+
+    #[inline(always)]
+    fn dot(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I {
+        // SAFETY: `self` is there only where AVX-512 with BW is.
+        let products = unsafe { _mm512_madd_epi16(a, b) };
+        // SAFETY: as above.
+        unsafe { _mm512_add_epi32(sums, products) }
+    }
+
+    #[inline(always)]
+    fn floats(self, v: Self::I) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is.
+        unsafe { _mm512_cvtepi32_ps(v) }
+    }
+
+    #[inline(always)]
+    fn round(self, v: Self::V, add: i32) -> Self::I {
+        // SAFETY: `self` is there only where AVX-512 is.
+        let own = unsafe { _mm512_cvtps_epi32(v) };
+        // SAFETY: as above.
+        unsafe { _mm512_add_epi32(own, self.pair(add)) }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, v: Self::I, to: &mut [u8; LANES]) {
+        // SAFETY: `self` is there only where AVX-512 is.
+        let own = unsafe { _mm512_cvtepi32_epi8(v) };
+        // SAFETY: as above; 16 bytes are written, to any address.
+        unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), own) }
+    }
 }
 
 /// Eight floats of `from`, from `at` on.
@@ -182,6 +242,7 @@ macro_rules! halves {
 
 impl Simd for Avx2 {
     type V = (__m256, __m256);
+    type I = (__m256i, __m256i);
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -245,5 +306,79 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn min(self, a: Self::V, b: Self::V) -> Self::V {
         halves!(_mm256_min_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn whole(self, from: &[i32; LANES]) -> Self::I {
+        let (low, high) = from.split_at(LANES / 2);
+        // SAFETY: `self` is there only where AVX2 is; each half has the 32 bytes that are read.
+        let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };
+        // SAFETY: as above.
+        let high = unsafe { _mm256_loadu_si256(high.as_ptr().cast()) };
+        (low, high)
+    }
+
+    #[inline(always)]
+    fn store_whole(self, v: Self::I, to: &mut [i32; LANES]) {
+        let (low, high) = to.split_at_mut(LANES / 2);
+        // SAFETY: `self` is there only where AVX2 is; each half has the 32 bytes that are written.
+        unsafe { _mm256_storeu_si256(low.as_mut_ptr().cast(), v.0) };
+        // SAFETY: as above.
+        unsafe { _mm256_storeu_si256(high.as_mut_ptr().cast(), v.1) };
+    }
+
+    #[inline(always)]
+    fn pairs(self, from: &[[i16; 2]; LANES]) -> Self::I {
+        let (low, high) = from.split_at(LANES / 2);
+        // SAFETY: `self` is there only where AVX2 is; each half has the 32 bytes that are read.
+        let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };
+        // SAFETY: as above.
+        let high = unsafe { _mm256_loadu_si256(high.as_ptr().cast()) };
+        (low, high)
+    }
+
+    #[inline(always)]
+    fn pair(self, of: i32) -> Self::I {
+        // SAFETY: `self` is there only where AVX2 is.
+        let half = unsafe { _mm256_set1_epi32(of) };
+        (half, half)
+    }
+
+    #[inline(always)]
+    fn dot(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I {
+        let products = halves!(_mm256_madd_epi16(a, b));
+        halves!(_mm256_add_epi32(sums, products))
+    }
+
+    #[inline(always)]
+    fn floats(self, v: Self::I) -> Self::V {
+        halves!(_mm256_cvtepi32_ps(v))
+    }
+
+    #[inline(always)]
+    fn round(self, v: Self::V, add: i32) -> Self::I {
+        let (own, add) = (halves!(_mm256_cvtps_epi32(v)), self.pair(add));
+        halves!(_mm256_add_epi32(own, add))
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, v: Self::I, to: &mut [u8; LANES]) {
+        // SAFETY: `self` is there only where AVX2 is.
+        let words = unsafe { _mm256_packs_epi32(v.0, v.1) };
+        // SAFETY: as above.
+        let mask = unsafe { _mm256_set1_epi16(0xff) };
+        // SAFETY: as above.
+        let low = unsafe { _mm256_and_si256(words, mask) };
+        // SAFETY: as above.
+        let bytes = unsafe { _mm256_packus_epi16(low, low) };
+        // Both instructions work on each half of their operands.
+        // SAFETY: as above.
+        let order = unsafe { _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5) };
+        // SAFETY: as above.
+        let bytes = unsafe { _mm256_permutevar8x32_epi32(bytes, order) };
+        // SAFETY: as above.
+        let bytes = unsafe { _mm256_castsi256_si128(bytes) };
+        // SAFETY: as above; 16 bytes are written, to any address.
+        unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), bytes) }
     }
 }

@@ -39,10 +39,12 @@ pub static ENTRY: OpEntry = OpEntry {
 /// alpha * A * B + beta * C.
 #[derive(Clone, Copy, Debug)]
 pub struct GeneralMatMul {
-    alpha: f32,
-    beta: f32,
+    /// A factor of the product.
+    pub alpha: f32,
+    /// A factor of C.
+    pub beta: f32,
     /// A and B are transposed.
-    transposed: [bool; 2],
+    pub transposed: [bool; 2],
 }
 
 fn import(node: &Node<'_>) -> Result<Imported, OpError> {

@@ -329,9 +329,6 @@ impl Op for Linear {
     }
 }
 
-/// 1.5 * 2^23: the low bits of a sum with it are those of the other number, rounded.
-const ROUND: f32 = 12_582_912.0;
-
 /// Floats to bytes.
 struct To<'a> {
     x: &'a [f32],
@@ -345,11 +342,13 @@ impl Routine for To<'_> {
     fn run<S: Simd>(self, simd: S) {
         let (scale, zero) = (simd.splat(self.whole.0), self.whole.1);
         let limits = limits(zero, self.to);
-        let mut lanes = [0f32; LANES];
-        for (x, out) in self.x.chunks(LANES).zip(self.out.chunks_mut(LANES)) {
-            let own = simd.div(simd.load_part(x), scale);
-            store_bytes(simd, own, limits, zero, &mut lanes, out);
+        let (x, rest) = self.x.as_chunks();
+        let (out, out_rest) = self.out.as_chunks_mut::<LANES>();
+        for (x, out) in x.iter().zip(out) {
+            store_bytes(simd, simd.div(simd.load(x), scale), limits, zero, out);
         }
+        let own = simd.div(simd.load_part(rest), scale);
+        store_bytes(simd, own, limits, zero, out_rest);
     }
 }
 
@@ -364,30 +363,31 @@ pub(super) fn limits(zero: i32, dtype: DataType) -> (f32, f32) {
 /// Writes floats as bytes: rounded, halves to the even one, not beyond the limits, and the zero
 /// added.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
 pub(super) fn store_bytes<S: Simd>(
     simd: S,
     v: S::V,
     (low, high): (f32, f32),
     zero: i32,
-    lanes: &mut [f32; LANES],
     out: &mut [u8],
 ) {
     let own = simd.min(simd.max(v, simd.splat(low)), simd.splat(high));
-    simd.store(simd.add(own, simd.splat(ROUND)), lanes);
-    let byte = |x: f32| x.to_bits().wrapping_add(zero.cast_unsigned()) as u8;
-    match <&mut [u8; LANES]>::try_from(&mut *out) {
-        Ok(out) => (0..LANES).for_each(|lane| out[lane] = byte(lanes[lane])),
-        Err(_) => out.iter_mut().zip(lanes).for_each(|(to, x)| *to = byte(*x)),
+    let own = simd.round(own, zero);
+    match out.try_into() {
+        Ok(out) => simd.store_bytes(own, out),
+        Err(_) => {
+            let mut whole = [0; LANES];
+            simd.store_bytes(own, &mut whole);
+            out.iter_mut().zip(whole).for_each(|(to, x)| *to = x);
+        }
     }
 }
 
 /// Bytes to floats.
-struct Back<'a> {
-    x: &'a [u8],
-    out: &'a mut [f32],
-    whole: (f32, i32),
-    signed: bool,
+pub(super) struct Back<'a> {
+    pub(super) x: &'a [u8],
+    pub(super) out: &'a mut [f32],
+    pub(super) whole: (f32, i32),
+    pub(super) signed: bool,
 }
 
 impl Routine for Back<'_> {

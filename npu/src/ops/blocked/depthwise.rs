@@ -115,19 +115,19 @@ impl Op for BlockedDepthwise {
 }
 
 /// Some rows of one block of one image.
-struct Plane<'a> {
-    x: &'a [[f32; BLOCK]],
-    weights: &'a [[f32; BLOCK]],
-    bias: &'a [f32; BLOCK],
-    out: &'a mut [[f32; BLOCK]],
-    input: [usize; 2],
-    kernel: [usize; 2],
+pub(super) struct Plane<'a> {
+    pub(super) x: &'a [[f32; BLOCK]],
+    pub(super) weights: &'a [[f32; BLOCK]],
+    pub(super) bias: &'a [f32; BLOCK],
+    pub(super) out: &'a mut [[f32; BLOCK]],
+    pub(super) input: [usize; 2],
+    pub(super) kernel: [usize; 2],
     /// The first row.
-    row: usize,
+    pub(super) row: usize,
     /// Rows, and their columns.
-    places: [usize; 2],
-    window: Window,
-    activation: Activation,
+    pub(super) places: [usize; 2],
+    pub(super) window: Window,
+    pub(super) activation: Activation,
 }
 
 impl Routine for Plane<'_> {

@@ -11,6 +11,11 @@ mod dense;
 mod depthwise;
 mod halves;
 mod pool;
+mod quantised;
+mod quantised_conv;
+mod quantised_elements;
+#[cfg(test)]
+mod quantised_tests;
 mod reorder;
 mod resize;
 #[cfg(test)]
@@ -31,6 +36,9 @@ pub use dense::{Dense, pack_columns};
 pub use depthwise::{BlockedDepthwise, pack_depthwise};
 pub use halves::{BlockedConcat, BlockedSpread, HALF, OPERANDS};
 pub use pool::BlockedMean;
+pub use quantised::{Finish, QuantisedDense, pack_pairs};
+pub use quantised_conv::{QuantisedConv, QuantisedDepthwise, pack_kernel};
+pub use quantised_elements::{QuantisedPair, QuantisedTable};
 pub use reorder::{FromBlocked, ToBlocked};
 pub use resize::BlockedRepeat;
 pub use window::Window;
@@ -49,6 +57,11 @@ pub(super) static LINES: &[Line] = &[
     resize::ENTRY,
     window_pool::ENTRY,
     attend::ENTRY,
+    quantised::ENTRY,
+    quantised_conv::ENTRY,
+    quantised_conv::DEPTHWISE,
+    quantised_elements::TABLE,
+    quantised_elements::PAIR,
 ];
 
 /// Maps of a block.

@@ -1,16 +1,24 @@
 //! Into blocks and back.
 
 use super::{BLOCK, blocked, blocks, entry, maps_of};
+use crate::DataType;
 use crate::ops::{Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
 use crate::team;
-use crate::tensor::{Fault, Inputs, Output, TensorInfo};
+use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo};
 
-pub(super) const TO: Line = entry("ToBlocked", 1003, 1, |_| Ok(Box::new(ToBlocked)));
+pub(super) const TO: Line =
+    Line { types: TYPES, ..entry("ToBlocked", 1003, 1, |_| Ok(Box::new(ToBlocked))) };
 
-pub(super) const FROM: Line =
-    entry("FromBlocked", 1004, 1, |from| Ok(Box::new(FromBlocked { maps: from.size()? })));
+pub(super) const FROM: Line = Line {
+    types: TYPES,
+    ..entry("FromBlocked", 1004, 1, |from| Ok(Box::new(FromBlocked { maps: from.size()? })))
+};
+
+/// Floats, and bytes of quantised maps.
+const TYPES: &[(DataType, u32)] =
+    &[(DataType::FLOAT, 1), (DataType::INT8, 1), (DataType::UINT8, 1)];
 
 /// Pixels that are reordered at a time: they stay in the first-level cache.
 const CHUNK: usize = 64;
@@ -27,25 +35,27 @@ pub struct FromBlocked {
 }
 
 /// Some maps as one block, zeros behind the last of them.
-fn to_blocked(x: &[f32], plane: usize, out: &mut [[f32; BLOCK]]) {
+fn to_blocked<T: Element>(x: &[T], plane: usize, out: &mut [[T; BLOCK]], step: usize) {
     for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
         for lane in 0..BLOCK {
             match x.get(lane * plane + chunk * CHUNK..) {
                 Some(x @ [_, ..]) => {
-                    out.iter_mut().zip(x).for_each(|(pixel, x)| pixel[lane] = *x);
+                    let own = out.as_flattened_mut()[lane..].iter_mut().step_by(step);
+                    own.zip(x).for_each(|(to, x)| *to = *x);
                 }
-                _ => out.iter_mut().for_each(|pixel| pixel[lane] = 0.0),
+                _ => out.iter_mut().for_each(|pixel| pixel[lane] = T::ZERO),
             }
         }
     }
 }
 
 /// The maps of one block, as many as `out` has.
-fn from_blocked(x: &[[f32; BLOCK]], out: &mut [f32]) {
+fn from_blocked<T: Element>(x: &[[T; BLOCK]], out: &mut [T], step: usize) {
     for (chunk, pixels) in x.chunks(CHUNK).enumerate() {
         for (lane, out) in out.chunks_exact_mut(x.len()).enumerate() {
             let out = out[chunk * CHUNK..].iter_mut();
-            out.zip(pixels).for_each(|(to, pixel)| *to = pixel[lane]);
+            let own = pixels.as_flattened()[lane..].iter().step_by(step);
+            out.zip(own).for_each(|(to, x)| *to = *x);
         }
     }
 }
@@ -63,24 +73,40 @@ impl Op for ToBlocked {
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+        match output.info.dtype {
+            DataType::FLOAT => self.of::<f32>(inputs, output, BLOCK),
+            // A step that the compiler does not know: its way to spare single bytes is a hundred
+            // times the code, and no faster.
+            _ => self.of::<u8>(inputs, output, std::hint::black_box(BLOCK)),
+        }
+    }
+
+    fn flops(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> u64 {
+        0
+    }
+}
+
+impl ToBlocked {
+    fn of<T: Element>(
+        &self,
+        inputs: &dyn Inputs,
+        output: &mut Output<'_>,
+        step: usize,
+    ) -> Result<(), Fault> {
         let &[batch, maps, height, width] = inputs.dims(0) else { return Err(Fault::Memory) };
-        let (x, plane) = (inputs.elements::<f32>(0)?, height * width);
+        let (x, plane) = (inputs.elements::<T>(0)?, height * width);
         let team = output.team;
-        let (out, _) = output.elements::<f32>()?.as_chunks_mut::<BLOCK>();
+        let (out, _) = output.elements::<T>()?.as_chunks_mut::<BLOCK>();
         debug_assert_eq!(out.len(), batch * blocks(maps) * plane);
         team::deal(team, out, (plane, team::moved(plane * BLOCK)), |from, out| {
             for (index, out) in (from..).zip(out.chunks_exact_mut(plane)) {
                 let (image, first) = (index / blocks(maps), index % blocks(maps) * BLOCK);
                 let count = (maps - first).min(BLOCK);
                 let x = &x[(image * maps + first) * plane..][..count * plane];
-                to_blocked(x, plane, out);
+                to_blocked(x, plane, out, step);
             }
         });
         Ok(())
-    }
-
-    fn flops(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> u64 {
-        0
     }
 }
 
@@ -103,23 +129,39 @@ impl Op for FromBlocked {
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        let &[_, own, height, width, _] = inputs.dims(0) else { return Err(Fault::Memory) };
-        let plane = height * width;
-        let (x, _) = inputs.elements::<f32>(0)?.as_chunks::<BLOCK>();
-        let team = output.team;
-        let out = output.elements::<f32>()?;
-        for (image, out) in out.chunks_exact_mut(plane * self.maps).enumerate() {
-            let unit = (plane * BLOCK, team::moved(plane * BLOCK));
-            team::deal(team, out, unit, |first, out| {
-                for (block, out) in (first..).zip(out.chunks_mut(plane * BLOCK)) {
-                    from_blocked(&x[(image * own + block) * plane..][..plane], out);
-                }
-            });
+        match output.info.dtype {
+            DataType::FLOAT => self.of::<f32>(inputs, output, BLOCK),
+            // A step that the compiler does not know: its way to spare single bytes is a hundred
+            // times the code, and no faster.
+            _ => self.of::<u8>(inputs, output, std::hint::black_box(BLOCK)),
         }
-        Ok(())
     }
 
     fn flops(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> u64 {
         0
+    }
+}
+
+impl FromBlocked {
+    fn of<T: Element>(
+        &self,
+        inputs: &dyn Inputs,
+        output: &mut Output<'_>,
+        step: usize,
+    ) -> Result<(), Fault> {
+        let &[_, own, height, width, _] = inputs.dims(0) else { return Err(Fault::Memory) };
+        let plane = height * width;
+        let (x, _) = inputs.elements::<T>(0)?.as_chunks::<BLOCK>();
+        let team = output.team;
+        let out = output.elements::<T>()?;
+        for (image, out) in out.chunks_exact_mut(plane * self.maps).enumerate() {
+            let unit = (plane * BLOCK, team::moved(plane * BLOCK));
+            team::deal(team, out, unit, |first, out| {
+                for (block, out) in (first..).zip(out.chunks_mut(plane * BLOCK)) {
+                    from_blocked(&x[(image * own + block) * plane..][..plane], out, step);
+                }
+            });
+        }
+        Ok(())
     }
 }
