@@ -66,6 +66,8 @@ codes! {
     ACL_FAILURE = 500_001, "failure";
     /// Waiting took longer than its deadline (driver `WAIT_TIMEOUT`).
     REPORT_TIMEOUT = 507_012, "timed out";
+    /// An input of a model did not come: 21108 of the device, as it leaves in a head.
+    AICPU_DISCARD_DATA = 521_108, "inputs of the model not aligned";
     /// An unknown driver error.
     DRV_INTERNAL = 507_899, "internal error";
     /// A request or a kind of message that nobody handles.

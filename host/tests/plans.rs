@@ -4,8 +4,9 @@
 
 use dflow::plan::{DeployPlan, QueueKind};
 use dflow::{
-    AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, Limits, NodeInput,
-    NodeOutput, QueuePolicy, Restart, RestartPolicy, SessionSettings, WritableInputs, graph_file,
+    Align, AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, Limits,
+    NodeInput, NodeOutput, QueuePolicy, Restart, RestartPolicy, SessionSettings, WritableInputs,
+    graph_file,
 };
 use proptest::prelude::*;
 
@@ -26,6 +27,44 @@ fn chain() -> FlowGraph {
         )
         .node("b", FlowNode::udf("l.so", "f").input("x", "a.y").output("y", bytes(10)))
         .output("out", GraphOutput::new("b.y").depth(5).holds(7))
+}
+
+#[test]
+fn an_aligner_has_blocks_for_what_it_caches_and_for_what_does_not_come() {
+    let align = Align { max_cache: 16, timeout_ms: Some(1000), drop: true };
+    let node = |from: &[&str]| {
+        let node = FlowNode::udf("l.so", "f").output("y", bytes(5000));
+        from.iter().enumerate().fold(node, |node, (n, from)| node.input(format!("x{n}"), *from))
+    };
+    let graph = |join: FlowNode| {
+        FlowGraph::new("aligned")
+            .input("in", GraphInput::new(DType::Uint8, [100]).depth(3))
+            .node("a", node(&["in"]).instances(2))
+            .node("join", join)
+            .output("out", "join.y")
+    };
+    let plan = plan(graph(node(&["a.y", "in"]).align(align)));
+    let blocks = |slot: usize, pool: usize| plan.partitions[slot].pools[pool].block_count;
+    // Each instance of a: join:x0 4 queued, 17 cached, 2 in hand, and what it forwards: out 4, 2 in
+    // hand; 2 being written; lanes of both behind the join count at the host's queue only once.
+    let terms = &plan.partitions[1].pools[1].terms;
+    let cached = terms.iter().find(|term| term.what == "aligner at join.x0: 1 x (16 + 1)");
+    assert_eq!(cached.map(|term| term.count), Some(17), "{terms:?}");
+    assert_eq!(u64::from(blocks(1, 1)), terms.iter().map(|term| term.count).sum::<u64>());
+    assert_eq!((blocks(1, 0), blocks(3, 0)), (5, 6), "one input may not come");
+    let text = plan.to_string();
+    for line in [
+        "; aligned by id: 16 wait, 1000 ms, then answered",
+        "17  aligner at join.x0: 1 x (16 + 1)",
+        "responses: depth 3 + 2 + 1 for inputs that do not come",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let again: DeployPlan = serde_json::from_str(&plan.to_json()).unwrap();
+    assert_eq!(again, plan);
+    let text = graph_file::to_yaml(&graph(node(&["a.y", "in"]).align(align))).unwrap();
+    let read = graph_file::from_yaml(&text, "g.yaml").unwrap();
+    assert_eq!(read.nodes.get("join").unwrap().align, Some(align), "{text}");
 }
 
 #[test]

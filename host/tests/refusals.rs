@@ -480,6 +480,22 @@ const VALUES: &[Case] = &[
     ),
     ("function: join", "function: join\n    redeliver: true\n    stateful: true", &["`redeliver`"]),
     ("function: join", "function: join\n    stall_ms: 0", &["`stall_ms`"]),
+    (
+        "function: join",
+        "function: join\n    align: {max_cache: 1025}",
+        &["`join`: `align`", "`max_cache` 1025", "1 to 1024"],
+    ),
+    ("function: join", "function: join\n    align: {max_cache: 0}", &["`align`", "`max_cache` 0"]),
+    (
+        "function: join",
+        "function: join\n    align: {max_cache: 4, timeout_ms: 600001}",
+        &["`align`", "`timeout_ms` 600001", "1 to 600000 milliseconds"],
+    ),
+    (
+        "function: scale",
+        "function: scale\n    align: {max_cache: 4}",
+        &["`scale`: `align`", "a node with 1 input(s)", "several inputs"],
+    ),
     ("name: g", "name: g\nsession: {max_open: 0}", &["session `max_open`", "1 to 1048576"]),
     ("name: g", "name: g\nsession: {deadline_ms: 0}", &["session `deadline_ms`"]),
 ];
@@ -489,7 +505,7 @@ fn values_and_types() {
     all_refused(VALUES);
 }
 
-const ALIGNER: &str = "alignment comes with the aligner";
+const ALIGNER: &str = "or a node that aligns its inputs";
 
 const JOINS: &[Case] = &[
     (
@@ -534,6 +550,21 @@ fn branches_that_part_after_the_merge_may_join() {
     let mixed = fifo.replace("[one.o, side.o]", "[i, side.o]");
     let error = graph_file::from_yaml(&mixed, "g.yaml").unwrap().check_structure().unwrap_err();
     assert!(error.to_string().contains("`many` has 3 instances"), "{error}");
+    let align = |text: &str, node: &str| {
+        let (head, tail) = text.split_once(&format!("{node}: {{")).unwrap();
+        format!("{head}{node}: {{align: {{max_cache: 4}}, {tail}")
+    };
+    let aligned = align(&mixed, "join");
+    graph_file::from_yaml(&aligned, "g.yaml").unwrap().check_structure().unwrap();
+    // What an aligned node sends has an order of its own.
+    let behind = aligned.replace("outputs: {o: join.o}", "outputs: {o: last.o}");
+    let last = "last: {library: l, function: f, inputs: [join.o, i], \
+        outputs: {o: {dtype: int8, shape: [1]}}}, join: {";
+    let behind = behind.replacen("join: {", last, 1);
+    let error = graph_file::from_yaml(&behind, "g.yaml").unwrap().check_structure().unwrap_err();
+    assert!(error.to_string().contains("`join` aligns its inputs"), "{error}");
+    let behind = align(&behind, "last");
+    graph_file::from_yaml(&behind, "g.yaml").unwrap().check_structure().unwrap();
 }
 
 const BUDGETS: &[Case] = &[

@@ -2,10 +2,9 @@
 //! of it.
 //!
 //! Parts of the protocol that this version does not have are refused with their name, rather than
-//! ignored: dynamic models, alignment, exceptions by trans_id, status reports, invoked models, a
+//! ignored: dynamic models, exceptions by trans_id, status reports, invoked models, a
 //! limited number of rounds.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use executor_core::abi::{RuntimeTensorDesc, TENSOR_DESC_SIZE};
@@ -53,12 +52,9 @@ pub(crate) fn name(request: &LoadModelRequest) -> String {
 /// [`Code::UNSUPPORTED`] for a dynamic model, [`Code::FEATURE_NOT_SUPPORT`] for the rest.
 pub(crate) fn refuse_unsupported(request: &LoadModelRequest) -> Result<(), Failure> {
     let dynamic = request.is_dynamic || request.is_dynamic_proxy_controlled;
-    let aligned = request.input_align_attrs.is_some_and(|align| align.align_max_cache_num > 0);
-    let several = request::inputs(request).iter().collect::<BTreeSet<_>>().len() > 1;
     let missing = Code::FEATURE_NOT_SUPPORT;
     let unsupported = [
         (dynamic, Code::UNSUPPORTED, "models of unknown shape (is_dynamic)"),
-        (aligned && several, missing, "input alignment (input_align_attrs)"),
         (request.enable_exception_catch, missing, "exceptions by trans_id"),
         (request.is_dynamic_sched && request.need_report_status, missing, "status reports"),
         (!request.invoked_model_queues_attrs.is_empty(), missing, "invoked models"),
@@ -101,6 +97,7 @@ pub(crate) fn fill(
     logger: &Logger,
 ) -> Result<Parts, Failure> {
     node.options = request::options(request, Code::PARAM_INVALID)?;
+    let align = request::align(request, Code::PARAM_INVALID)?;
     let (queues, sources) = sources(request, model)?;
     let outputs = request::outputs(request);
     let (found, has) = (outputs.len(), model.outputs().len());
@@ -112,6 +109,7 @@ pub(crate) fn fill(
     let ports =
         Ports { name: &name(request), inputs: &queues, outputs: &outputs, limit_ms: ATTACH_MS };
     open::ports(node, ports, logger)?;
+    node.reader.align(align, Code::AICPU_DISCARD_DATA);
     let mut targets = targets.into_boxed_slice();
     for (port, target) in targets.iter_mut().enumerate() {
         if node.writer.ports.get(port).is_none_or(std::ops::Range::is_empty) {

@@ -199,7 +199,7 @@ fn loads_that_do_not_fit_are_refused_with_their_code() {
         (&|r| r.input_fusion_offsets = vec![0], Code::EXEC_MODEL_QUEUE_ID_INVALID, "1 fusion"),
         (&|r| r.input_fusion_offsets = vec![0, -1], Code::PARAM_INVALID, "fusion offset -1"),
         (&|r| r.is_dynamic = true, Code::UNSUPPORTED, "unknown shape"),
-        (&|r| r.input_align_attrs = Some(align), Code::FEATURE_NOT_SUPPORT, "alignment"),
+        (&|r| r.input_align_attrs = Some(align), Code::PARAM_INVALID, "align_timeout: found 0"),
         (&|r| r.enable_exception_catch = true, Code::FEATURE_NOT_SUPPORT, "exceptions"),
         (&|r| r.execute_times = 3, Code::FEATURE_NOT_SUPPORT, "execute_times"),
         (&|r| r.model_path = "/tmp/../x".to_owned(), Code::PARAM_INVALID, "`..` is not allowed"),

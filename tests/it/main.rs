@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod align;
 mod codes;
 mod deploys;
 mod ends;

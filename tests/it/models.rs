@@ -14,10 +14,20 @@ use sys::signal::Signal;
 
 use crate::support::{Flow, watchdog};
 
-const VALUES: usize = 1024;
+/// Elements of a message.
+pub(crate) const VALUES: usize = 1024;
 
 /// A file that goes with its value.
-struct Om(PathBuf);
+pub(crate) struct Om(pub(crate) PathBuf);
+
+impl Om {
+    /// A file with a compiled model.
+    pub(crate) fn of(name: &str, om: &[u8]) -> Om {
+        let path = std::env::temp_dir().join(format!("it-{name}-{}.om", std::process::id()));
+        std::fs::write(&path, om).unwrap();
+        Om(path)
+    }
+}
 
 impl Drop for Om {
     fn drop(&mut self) {
@@ -25,15 +35,34 @@ impl Drop for Om {
     }
 }
 
-/// A compiled model: adds `value` to each of its [`VALUES`] elements, so often that it takes a
-/// while.
-fn plus(name: &str, value: f32, rounds: usize) -> Om {
+/// An addition, as the op table makes it.
+pub(crate) fn addition() -> Box<dyn Op> {
     let mut params = ParamWriter::default();
     params.u32(0);
     params.size(0);
     let params = params.into_bytes();
-    let op: Box<dyn Op> = (add::ENTRY.decode)(&mut ParamReader::new(&params)).unwrap();
-    let info = TensorInfo::new(npu::DataType::FLOAT, Shape::new(&[VALUES]).unwrap());
+    (add::ENTRY.decode)(&mut ParamReader::new(&params)).unwrap()
+}
+
+/// What the models of these tests take and give.
+pub(crate) fn info() -> TensorInfo {
+    TensorInfo::new(npu::DataType::FLOAT, Shape::new(&[VALUES]).unwrap())
+}
+
+/// The same as a graph says it.
+pub(crate) fn shape() -> Vec<i64> {
+    vec![i64::try_from(VALUES).unwrap()]
+}
+
+/// Restarts as often as it takes.
+pub(crate) fn often() -> Restart {
+    Restart { policy: RestartPolicy::OnFailure, max: 1_000, backoff_ms: 1 }
+}
+
+/// A compiled model: adds `value` to each of its [`VALUES`] elements, so often that it takes a
+/// while.
+fn plus(name: &str, value: f32, rounds: usize) -> Om {
+    let (op, info) = (addition(), info());
     let constant = |value: f32| value.to_le_bytes().repeat(VALUES);
     let mut writer = Writer::new();
     let mut from = writer.tensor("x", &info, Place::Input(0));
@@ -51,9 +80,7 @@ fn plus(name: &str, value: f32, rounds: usize) -> Om {
     }
     writer.task("plus", &*op, &[from, value], &[y], (0, 0));
     let om = writer.finish(8 * VALUES).unwrap();
-    let path = std::env::temp_dir().join(format!("it-{name}-{}.om", std::process::id()));
-    std::fs::write(&path, &om[..]).unwrap();
-    Om(path)
+    Om::of(name, &om)
 }
 
 fn model(om: &Om, from: &str, restart: Restart) -> FlowNode {
@@ -62,25 +89,23 @@ fn model(om: &Om, from: &str, restart: Restart) -> FlowNode {
 
 /// `in → one → two → out`, both models on one device.
 fn graph(one: FlowNode, two: FlowNode) -> FlowGraph {
-    let shape = [i64::try_from(VALUES).unwrap()];
     FlowGraph::new("models")
-        .input("in", GraphInput::new(DType::Float32, shape))
+        .input("in", GraphInput::new(DType::Float32, shape()))
         .node("one", one)
         .node("two", two)
         .output("out", "two.y")
 }
 
-fn feed(flow: &Flow, id: u64) {
+pub(crate) fn feed(flow: &Flow, id: u64) {
     #[allow(clippy::cast_precision_loss, reason = "ids are small")]
     let bytes = (id as f32).to_le_bytes().repeat(VALUES);
-    let shape = vec![i64::try_from(VALUES).unwrap()];
-    let tensor = Tensor { dtype: DType::Float32, shape, bytes };
+    let tensor = Tensor { dtype: DType::Float32, shape: shape(), bytes };
     let fed = flow.session.feed(Feed::of(vec![tensor]), watchdog());
     assert_eq!(fed.unwrap_or_else(|error| panic!("{error}")), id);
 }
 
 /// The next event: its id, and its first value or its code.
-fn next(flow: &Flow) -> (u64, Result<f32, u32>) {
+pub(crate) fn next(flow: &Flow) -> (u64, Result<f32, u32>) {
     let event = flow.event();
     let outcome = match &event.outcome {
         Ok(output) => {
@@ -94,7 +119,7 @@ fn next(flow: &Flow) -> (u64, Result<f32, u32>) {
     (event.trans_id, outcome)
 }
 
-fn pid(flow: &Flow, label: &str) -> u32 {
+pub(crate) fn pid(flow: &Flow, label: &str) -> u32 {
     let nodes = flow.session.nodes();
     nodes.iter().find(|node| node.label == label).map_or(0, |node| node.pid)
 }
@@ -104,7 +129,7 @@ fn a_killed_device_answers_every_id_once_and_starts_again() {
     const IDS: u64 = 400;
     // Fewer than the queues hold: one thread feeds and fetches.
     const OPEN: u64 = 8;
-    let restart = Restart { policy: RestartPolicy::OnFailure, max: 1_000, backoff_ms: 1 };
+    let restart = often();
     let (one, two) = (plus("kill-one", 1000.0, 200), plus("kill-two", 0.5, 200));
     let first = model(&one, "in", restart.clone()).redeliver(5);
     let flow = Flow::start(graph(first, model(&two, "one.y", restart)));
@@ -160,6 +185,33 @@ fn a_device_that_is_not_started_again_ends_the_flow_with_its_models_named() {
     let named = "node `device:0` (models one, two) ended (SIGKILL)";
     assert!(ended.reason.contains(named), "{}", ended.reason);
     flow.end();
+}
+
+#[test]
+fn cores_and_priorities_of_the_graph_reach_the_device() {
+    let (one, two) = (plus("cores-one", 1.0, 1), plus("cores-two", 2.0, 1));
+    let one = model(&one, "in", often()).cores(1).priority(0, 2);
+    let flow = Flow::start(graph(one, model(&two, "one.y", often()).priority(1, 0)));
+    for id in 1..=20 {
+        feed(&flow, id);
+        #[allow(clippy::cast_precision_loss, reason = "ids are small")]
+        let value = id as f32 + 3.0;
+        assert_eq!(next(&flow), (id, Ok(value)));
+    }
+    assert!(flow.logs().contains("2 models in 2 places, 1 of them at once"), "{}", flow.logs());
+    flow.end();
+    // What the device refuses of a graph that nobody checked: the number reaches it.
+    let om = plus("cores-three", 1.0, 1);
+    let node = model(&om, "in", often()).priority(0, 1);
+    let graph = FlowGraph::new("m")
+        .input("in", GraphInput::new(DType::Float32, shape()))
+        .node("one", node)
+        .output("out", "one.y");
+    let mut plan = graph.check().unwrap().plan(&dflow::Limits::default()).unwrap();
+    let dflow::plan::Work::Model(model) = &mut plan.executors[0].work else { panic!("no model") };
+    model.priority.process = Some(3);
+    let error = plan.deploy(&dflow::DeployOptions::default()).expect_err("refused").to_string();
+    assert!(error.contains("_eschedProcessPriority: found \"3\""), "{error}");
 }
 
 #[test]

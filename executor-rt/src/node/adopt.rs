@@ -3,13 +3,15 @@
 //! The sweep marked the inputs as adoptable; `set_delivered`, `set_done`, `committed` and
 //! `attempts` are the dead process's own words, so they are exact up to the instruction where it
 //! died, unless its function wrote over them. Numbers that can't be are not believed: whatever is
-//! left is one set then, answered with `PEER_FAULT`.
+//! left is one set then, answered with `PEER_FAULT`. What was cached to be aligned, or put together
+//! and not delivered, is cached again; its time begins anew.
 
 use executor_core::abi::control::SlotCtl;
 use executor_core::error::Code;
 use executor_core::inspect;
 use executor_core::primitive::Ordering;
 
+use super::reader::CACHED;
 use super::{Control, Node, Options};
 
 /// Where the successor begins.
@@ -29,10 +31,17 @@ pub fn adopt<C: Control>(node: &mut Node<C>) -> Resume {
     let believed = restore_numbers(ctl);
     let (done, delivered) =
         (ctl.set_done.load(Ordering::Acquire), ctl.set_delivered.load(Ordering::Acquire));
+    // Without believable numbers only what is cached is known to be of no set.
+    let no_set = if believed { delivered } else { CACHED - 1 };
     let mut left: Vec<_> = inspect::adoptable(&node.group, node.worker.slot()).collect();
     left.sort_unstable();
     for (set, port, entry) in left {
         let Some(mbuf) = node.worker.adopt(entry) else { continue };
+        let Node { reader, worker, .. } = node;
+        let mbuf = match reader.take_back(worker, (port, set, no_set), mbuf) {
+            Ok(()) => continue,
+            Err(mbuf) => mbuf,
+        };
         let place = node.reader.inputs.get_mut(port as usize);
         match place.filter(|input| input.held.is_none() && (set > done || !believed)) {
             Some(input) => {
@@ -64,7 +73,7 @@ pub fn adopt<C: Control>(node: &mut Node<C>) -> Resume {
 }
 
 /// No process gets as far as this in its sets.
-const SET_MAX: u64 = 1 << 62;
+const SET_MAX: u64 = CACHED;
 
 /// True when the set numbers can be: at most one set is inside the function. Else they begin anew,
 /// with one set delivered.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`state`], [`processor`] | states as a table, the loop that goes through them |
 //! | [`reader`], [`writer`] | inputs, outputs |
+//! | [`align`] | which messages of several inputs belong together |
 //! | [`request`] | what a load request says of a node |
 //! | [`open`] | ends of queues, waiting for their grants |
 //! | [`mod@adopt`] | after a death: what the predecessor left |
@@ -18,6 +19,7 @@
 //! room, free mbufs and control all ring it.
 
 pub mod adopt;
+pub mod align;
 mod holders;
 pub mod open;
 pub mod processor;
@@ -182,7 +184,7 @@ impl<C: Control> Node<C> {
             group,
             worker,
             waiter,
-            reader: Reader { inputs: Box::default() },
+            reader: Reader::default(),
             writer: Writer::new(Box::default(), Box::default()),
             control,
             options: Options::default(),
@@ -412,6 +414,23 @@ impl<C: Control> Node<C> {
                 Err(other) => return Err(self.ending.unwrap_or(End::Code(other))),
             }
         }
+    }
+
+    /// Gives each input of set `set` that did not come a message with `code`.
+    ///
+    /// # Errors
+    /// As [`Node::answer_message`]; called again it goes on.
+    pub(super) fn fill_in(&mut self, set: u64, code: Code, logger: &Logger) -> Result<(), End> {
+        for port in 0..self.reader.inputs.len() {
+            if self.reader.get(port).is_none() {
+                let mbuf = self.answer_message(code, logger)?;
+                self.worker.of(&mbuf).mark_input(u32::try_from(port).ok(), set);
+                if let Some(input) = self.reader.inputs.get_mut(port) {
+                    input.held = Some(mbuf);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Answers every destination that got no message of this set.

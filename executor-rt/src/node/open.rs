@@ -106,7 +106,7 @@ pub fn ports<C: Control>(
         let consumer = consumer(node, *queue, limit_ms, &what, logger)?;
         inputs.push(Input { consumer, held: None });
     }
-    node.reader = Reader { inputs: inputs.into() };
+    node.reader = Reader::new(inputs.into());
     let mut destinations = Vec::new();
     let mut ranges = Vec::with_capacity(ports.outputs.len());
     for (port, output) in ports.outputs.iter().enumerate() {

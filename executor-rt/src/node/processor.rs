@@ -21,7 +21,8 @@ use executor_core::primitive::Ordering;
 use sys::clock::MonoTime;
 
 use super::adopt::Resume;
-use super::reader::Collected;
+use super::align::Lack;
+use super::reader::{Collected, Formed};
 use super::state::{Event, State};
 use super::writer::Flush;
 use super::{Control, End, Node, TERMINATED, WRITE_REFUSED, add};
@@ -191,21 +192,15 @@ impl<T: Task> Processor<T> {
             }
             Prepared::Set(set, id, newest) => (set, id, newest),
         };
-        if id == newest {
+        let refused = self.task.with_node(|node| complete(node, set, (id, newest), logger))?;
+        if refused.is_none() {
             self.task.admit()?;
         }
         self.set = set;
         self.task.with_node(|node| deliver(node, set, id, newest));
         self.task.set_log_id(Some(id));
-        if id == newest {
-            return Ok(Event::InputsReady);
-        }
-        report::warn(
-            logger,
-            Some(id),
-            format_args!("inputs of one set carry ids {id} to {newest}: the oldest is answered"),
-        );
-        self.task.with_node(|node| node.answer_missing(Code::MISPAIRED, logger))?;
+        let Some(code) = refused else { return Ok(Event::InputsReady) };
+        self.task.with_node(|node| node.answer_missing(code, logger))?;
         Ok(Event::InputsAnswered)
     }
 
@@ -334,12 +329,14 @@ fn collect<C: Control>(node: &mut Node<C>, logger: &Logger) -> Result<Prepared, 
     let set = ctl.set_delivered.load(Ordering::Relaxed).wrapping_add(1);
     match node.reader.collect(&mut node.worker, set) {
         Collected::Ready => {}
+        Collected::Again => return Ok(Prepared::Nothing(Event::InputsMissing)),
         Collected::Missing(port) => {
             if node.options.spin != 0 {
                 node.worker.prepare_next();
             }
             tell_refused_writes(logger);
-            node.park(None, false, |node| node.reader.has_message(&node.worker, port));
+            let due = node.reader.next_due();
+            node.park(due, false, |node| node.reader.has_message(&node.worker, port));
             return Ok(Prepared::Nothing(Event::InputsMissing));
         }
         Collected::Fault(port) => {
@@ -372,6 +369,48 @@ fn tell_refused_writes(logger: &Logger) {
             ),
         );
     }
+}
+
+/// The code that a set is answered with instead of being given to the task. One that lacks inputs
+/// and is given to it all the same gets messages with a code for them.
+fn complete<C: Control>(
+    node: &mut Node<C>,
+    set: u64,
+    (id, newest): (u64, u64),
+    logger: &Logger,
+) -> Result<Option<Code>, End> {
+    if id != newest {
+        report::warn(
+            logger,
+            Some(id),
+            format_args!("inputs of one set carry ids {id} to {newest}: the oldest is answered"),
+        );
+        return Ok(Some(Code::MISPAIRED));
+    }
+    match node.reader.formed() {
+        Formed::Whole => Ok(None),
+        Formed::Partial(code, lack) => {
+            tell_lack(node, id, lack, logger);
+            node.trans_id = id;
+            node.fill_in(set, code, logger)?;
+            Ok(None)
+        }
+        Formed::Dropped(code, lack) => {
+            tell_lack(node, id, lack, logger);
+            Ok(Some(code))
+        }
+    }
+}
+
+fn tell_lack<C: Control>(node: &Node<C>, id: u64, lack: Lack, logger: &Logger) {
+    let missing = node.reader.inputs.iter().filter(|input| input.held.is_none()).count();
+    let why = match lack {
+        Lack::Expired => "in time",
+        Lack::OverLimit => "while too many other ids wait",
+    };
+    let count = node.reader.inputs.len();
+    let text = format_args!("{missing} of its {count} inputs did not come {why}");
+    report::warn(logger, Some(id), text);
 }
 
 /// Commits "given to the task".

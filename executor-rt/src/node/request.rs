@@ -4,6 +4,7 @@ use std::path::Path;
 
 use executor_core::error::Code;
 
+use super::align::Settings;
 use super::{Failure, Options};
 use crate::proto::{DestinationGroup, LoadModelRequest, NodeOptions, OutputDestinations};
 
@@ -37,6 +38,15 @@ pub fn options(request: &LoadModelRequest, bad_value: Code) -> Result<Options, F
         spin: env("DFLOW_SPIN").and_then(|text| text.parse().ok()).unwrap_or(0),
         timing: env("DFLOW_TIMING").is_some_and(|text| text == "1"),
     })
+}
+
+/// How the node aligns its inputs.
+///
+/// # Errors
+/// `bad_value` with a text: out of its range.
+pub fn align(request: &LoadModelRequest, bad_value: Code) -> Result<Option<Settings>, Failure> {
+    let settings = Settings::of(request.input_align_attrs.as_ref());
+    settings.map_err(|text| Failure::new(bad_value, format!("input_align_attrs: {text}")))
 }
 
 /// Queue of each input port.

@@ -1,12 +1,14 @@
 //! The order in which messages come, and joins whose branches would not come in one order.
 //!
 //! A node with several inputs takes one message from each, so all its branches must carry the same
-//! ids in the same order. Order is followed through the graph as a small algebra:
+//! ids in the same order, unless it aligns them by id. Order is followed through the graph as a
+//! small algebra:
 //!
 //! * a graph input comes in the order of feeding;
 //! * the outputs of a node with several instances are *spread*: in order per instance only;
-//! * one instance that consumes a spread stream fixes an order of its own (*merged* there), one
-//!   behind an overwrite queue a selection of its own (*sampled* there), any other keeps the order;
+//! * one instance that consumes a spread stream, or aligns its inputs, fixes an order of its own
+//!   (*merged* there), one behind an overwrite queue a selection of its own (*sampled* there), any
+//!   other keeps the order;
 //! * so two branches that part after such a node still agree, and meet again safely.
 
 use crate::error::{CheckError, Problem};
@@ -33,12 +35,13 @@ pub(super) fn check(flow: &CheckedFlow, errors: &mut Vec<CheckError>) {
                 Source::Node { node, .. } => orders[node],
             })
             .collect();
-        if arriving.len() > 1 {
+        if arriving.len() > 1 && item.align.is_none() {
             check_join(flow, node, &arriving, errors);
         }
         let overwrite = item.inputs.iter().any(|(_, port)| port.policy == QueuePolicy::Overwrite);
         orders[node] = match arriving.first().copied().unwrap_or(Order::Fed) {
             _ if item.instances > 1 => Order::Spread(node),
+            _ if item.align.is_some() => Order::Merged(node),
             _ if overwrite => Order::Sampled(node),
             Order::Spread(_) => Order::Merged(node),
             order => order,
@@ -86,7 +89,7 @@ fn overwrite(place: crate::error::Place, why: String) -> CheckError {
         place,
         format!("{why}, so ids can be missing on this branch only"),
         "branches that carry the same ids",
-        "use `policy: fifo` between the parting of the branches and the join",
+        "use `policy: fifo` from the parting of the branches to the join, or `align` with a time",
     ))
 }
 
@@ -96,11 +99,21 @@ fn reordered(
     graph: &crate::graph::FlowGraph,
     node: usize,
 ) -> CheckError {
-    let instances = graph.nodes.item(node).instances;
-    CheckError::Alignment(Problem::new(
-        place,
-        format!("`{cause}` has {instances} instances, so its messages can overtake each other"),
-        "branches in one order (alignment comes with the aligner)",
-        format!("give `{cause}` one instance, or split and join on the same side of it"),
-    ))
+    let item = graph.nodes.item(node);
+    let instances = item.instances;
+    let (found, hint) = if instances == 1 && item.align.is_some() {
+        let found =
+            format!("`{cause}` aligns its inputs, so its messages have an order of their own");
+        (found, "set `align` of this node, too".to_owned())
+    } else {
+        let found =
+            format!("`{cause}` has {instances} instances, so its messages can overtake each other");
+        let way = "set `align` of this node";
+        (
+            found,
+            format!("{way}, or give `{cause}` one instance, or split and join on one side of it"),
+        )
+    };
+    let expected = "branches in one order, or a node that aligns its inputs";
+    CheckError::Alignment(Problem::new(place, found, expected, hint))
 }

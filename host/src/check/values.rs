@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::error::{CheckError, Place, Problem, io_text};
-use crate::graph::{AttrValue, DType, FlowGraph, FlowNode, Named, Shape};
+use crate::graph::{Align, AttrValue, DType, FlowGraph, FlowNode, Named, Shape};
 
 use super::instance_label;
 
@@ -22,6 +22,10 @@ pub const MAX_DEPTH: u32 = 65_536;
 const MAX_DIMS: usize = 32;
 /// Most transactions open at a time.
 const MAX_OPEN: u32 = 1 << 20;
+/// Most ids that an aligner may have waiting.
+const CACHE_MAX: u32 = executor_rt::node::align::CACHE_MAX;
+/// Longest that one may wait, milliseconds.
+const TIMEOUT_MAX_MS: u32 = executor_rt::node::align::TIMEOUT_MAX_MS;
 /// Prefix of the runtime's own environment.
 const RESERVED_ENV: &str = "DFLOW_";
 
@@ -121,6 +125,9 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
     if node.model.is_none() {
         check_function(node, &mut refuse);
     }
+    if let Some(align) = node.align {
+        check_align(align, node.inputs.len(), &mut refuse);
+    }
     if node.redeliver && node.poison_limit == 0 {
         let hint = "raise it, or turn `redeliver` off";
         refuse("poison_limit", "0".to_owned(), "1 or more with `redeliver`", hint);
@@ -149,6 +156,23 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
             let found = "a text with a zero byte".to_owned();
             refuse(&key, found, "texts without zero bytes", "remove it");
         }
+    }
+}
+
+fn check_align(align: Align, inputs: usize, refuse: &mut impl FnMut(&str, String, &str, &str)) {
+    let Align { max_cache, timeout_ms, .. } = align;
+    if !(1..=CACHE_MAX).contains(&max_cache) {
+        let found = format!("`max_cache` {max_cache}");
+        refuse("align", found, "1 to 1024 ids that wait", "correct it, or remove `align`");
+    }
+    if let Some(ms) = timeout_ms.filter(|ms| !(1..=TIMEOUT_MAX_MS).contains(ms)) {
+        let (found, hint) =
+            (format!("`timeout_ms` {ms}"), "correct it; without it they wait for ever");
+        refuse("align", found, "1 to 600000 milliseconds", hint);
+    }
+    if inputs < 2 {
+        let found = format!("a node with {inputs} input(s)");
+        refuse("align", found, "several inputs to put together", "remove it");
     }
 }
 

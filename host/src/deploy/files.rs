@@ -8,9 +8,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use executor_rt::proto::{
-    ArrayValue, AttrKind, AttrValue as WireAttr, BatchLoadModelMessage, DestinationGroup, ListInt,
-    ListListInt, LoadModelRequest, ModelQueuesAttrs, NodeOptions, OutputDestinations, QueueAttrs,
-    UdfDef, UdfModelDef, deployer::DEVICE_CPU, deployer::DUMMY_QUEUE,
+    ArrayValue, AttrKind, AttrValue as WireAttr, BatchLoadModelMessage, DestinationGroup,
+    InputAlignAttrs, ListInt, ListListInt, LoadModelRequest, ModelQueuesAttrs, NodeOptions,
+    OutputDestinations, QueueAttrs, UdfDef, UdfModelDef, deployer::DEVICE_CPU,
+    deployer::DUMMY_QUEUE,
 };
 use prost::Message;
 use sys::memfd;
@@ -152,6 +153,11 @@ fn load_request(executor: &ExecutorPlan, model: &OwnedFd) -> LoadModelRequest {
             output_queues_attrs: executor.outputs.iter().map(first).collect(),
         }),
         attrs: priority(executor),
+        input_align_attrs: executor.align.map(|align| InputAlignAttrs {
+            align_max_cache_num: align.max_cache,
+            align_timeout: align.timeout_ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)),
+            drop_when_not_align: align.drop,
+        }),
         model_instance_name: executor.label.clone(),
         output_destinations: executor.outputs.iter().map(destinations).collect(),
         node_options: Some(NodeOptions {

@@ -54,6 +54,21 @@ pub struct Priority {
     pub event: Option<u32>,
 }
 
+/// How inputs are put together by id (and data_label) instead of by position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Align {
+    /// Ids that may wait for the rest of their inputs, 1 to 1024. Beyond it the lowest is given up.
+    pub max_cache: u32,
+    /// How long one may wait, 1 to 600000 milliseconds. Default: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u32>,
+    /// Whether an id that is given up is answered with a code. Otherwise a function is called with
+    /// empty messages, which have a code, for what did not come; a model never runs without one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub drop: bool,
+}
+
 /// What a function may do to its input messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -118,6 +133,9 @@ pub struct FlowNode {
     /// Those of a model have its inputs' names, or their numbers.
     #[serde(default, deserialize_with = "named_or_indexed")]
     pub inputs: Named<NodeInput>,
+    /// Has inputs put together by id, for branches that do not keep one order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align: Option<Align>,
     /// Output ports in the order the function sets them. A model knows its own: what is said here
     /// is compared with them.
     #[serde(default = "absent_outputs")]
@@ -203,6 +221,7 @@ impl FlowNode {
             priority: Priority::default(),
             threads: 1,
             inputs: Named::default(),
+            align: None,
             outputs: Named::default(),
             instances: one(),
             attrs: BTreeMap::new(),
@@ -335,6 +354,13 @@ impl FlowNode {
     #[must_use]
     pub fn forwarding(mut self, mode: Forwarding) -> Self {
         self.forwarding = mode;
+        self
+    }
+
+    /// Has the inputs put together by id.
+    #[must_use]
+    pub fn align(mut self, align: Align) -> Self {
+        self.align = Some(align);
         self
     }
 

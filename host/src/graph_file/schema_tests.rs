@@ -9,7 +9,7 @@ use super::reader::Reader;
 use super::tree::Tree;
 use super::{SCHEMA, from_json};
 use crate::graph::{
-    AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, NodeInput,
+    Align, AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, NodeInput,
     NodeOutput, Priority, QueuePolicy, Restart, RestartPolicy, SessionSettings, TensorDesc,
     WritableInputs,
 };
@@ -56,6 +56,7 @@ fn every_object_has_the_keys_of_the_model() {
     assert_eq!(properties(&defs["node_output"]), keys::<NodeOutput>());
     assert_eq!(properties(&defs["tensor_desc"]), keys::<TensorDesc>());
     assert_eq!(properties(&defs["restart"]), keys::<Restart>());
+    assert_eq!(properties(&defs["align"]), keys::<Align>());
     assert_eq!(properties(&defs["priority"]), keys::<Priority>());
     assert_eq!(properties(&defs["session"]), keys::<SessionSettings>());
     let of_attr = [properties(&defs["attr_dtype"]), properties(&defs["attr_file"])].concat();

@@ -1,8 +1,8 @@
 //! Blocks and entries of each partition.
 //!
 //! Blocks of a partition = Σ over all queues reachable by forwarding of depth + aligner maximum ×
-//! inputs + batch sizes + declared user holds + 2 per worker (design of the memory group). The
-//! aligner and batching do not exist yet and count 0. Each place holds one block at most, so with
+//! inputs + batch sizes + declared user holds + 2 per worker (design of the memory group). Batching
+//! does not exist yet and counts 0. Each place holds one block at most, so with
 //! that many blocks a producer never waits for memory while every place has what it can hold.
 //! Outputs with one block size share a pool, and a place that several of them reach counts once.
 //!
@@ -78,8 +78,13 @@ fn fill_executor(
     }
     // A model has no message queues; answers without data come from these blocks first, too.
     let whose = if executor.is_process() { "responses" } else { "answers without data" };
-    let what = format!("{whose}: depth {MESSAGE_QUEUE_DEPTH} + 2");
-    let control = Term { what, count: MESSAGE_QUEUE_DEPTH + WORKER_BLOCKS };
+    let mut what = format!("{whose}: depth {MESSAGE_QUEUE_DEPTH} + 2");
+    // An aligned set has one of its inputs at least.
+    let absent = executor.align.map_or(0, |_| executor.inputs.len().saturating_sub(1) as u64);
+    if absent != 0 {
+        what.push_str(&format!(" + {absent} for inputs that do not come"));
+    }
+    let control = Term { what, count: MESSAGE_QUEUE_DEPTH + WORKER_BLOCKS + absent };
     let partition = budget.finish(control)?;
     set_output_pools(&mut executor.outputs, &partition);
     for input in executor.inputs.iter_mut().filter(|_| copies) {
@@ -246,7 +251,7 @@ pub(super) fn check(
 /// What the control segment has room for.
 fn check_group(flow: &CheckedFlow, plan: &DeployPlan) -> Result<(), PlanError> {
     let refuse = |label: &str, found: String, expected: String| {
-        let hint = "lower the `depth` of the queues, `holds` or `instances`";
+        let hint = "lower the `depth` of the queues, `holds`, `max_cache` or `instances`";
         Err(PlanError::Group(Problem::new(place(flow, label), found, expected, hint)))
     };
     let entries: u64 = plan.partitions.iter().map(PartitionPlan::entries).sum();

@@ -212,6 +212,7 @@ fn executor(
         attrs: item.attrs.iter().map(|(key, value)| (key.clone(), attr(flow, value))).collect(),
         env: item.env.clone(),
         inputs: inputs.collect(),
+        align: item.align,
         outputs: outputs.collect(),
         request_queue: QueueId::MAX,
         response_queue: QueueId::MAX,

@@ -65,6 +65,7 @@ fn device(plan: DevicePlan, slot: SlotId, models: &[&ExecutorPlan]) -> ExecutorP
         attrs: BTreeMap::new(),
         env: BTreeMap::new(),
         inputs: Vec::new(),
+        align: None,
         outputs: Vec::new(),
         request_queue: QueueId::MAX,
         response_queue: QueueId::MAX,

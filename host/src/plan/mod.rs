@@ -21,7 +21,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{
-    AttrValue, DType, Forwarding, QueuePolicy, Restart, SessionSettings, Shape, WritableInputs,
+    Align, AttrValue, DType, Forwarding, QueuePolicy, Restart, SessionSettings, Shape,
+    WritableInputs,
 };
 
 pub use budget::{CONTROL_BLOCK_BYTES, DESC_BYTES, PAGE_BYTES, SLACK_BYTES, WORKER_BLOCKS};
@@ -90,6 +91,9 @@ pub struct ExecutorPlan {
     pub env: BTreeMap<String, String>,
     /// Input ports in order.
     pub inputs: Vec<InputPlan>,
+    /// How they are put together by id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align: Option<Align>,
     /// Output ports in order.
     pub outputs: Vec<OutputPlan>,
     /// Host → executor control messages; the largest number for a model, which has none.

@@ -7,7 +7,7 @@
 //! walk ends.
 
 use crate::check::{CheckedFlow, Source, Target};
-use crate::graph::{Forwarding, WritableInputs};
+use crate::graph::{Align, Forwarding, WritableInputs};
 
 use super::Term;
 use super::budget::WORKER_BLOCKS;
@@ -75,6 +75,10 @@ fn add_place(flow: &CheckedFlow, target: Target, lanes: u64, terms: &mut Vec<Ter
             (flow.target_name(target), 1, u64::from(flow.graph().outputs.item(output).holds))
         }
     };
+    let aligned = match target {
+        Target::Node { node, .. } => flow.graph().nodes.item(node).align,
+        Target::Output(_) => None,
+    };
     let depth = u64::from(flow.depth(target));
     let mut add = |what: String, count: u64| {
         if count > 0 {
@@ -87,6 +91,10 @@ fn add_place(flow: &CheckedFlow, target: Target, lanes: u64, terms: &mut Vec<Ter
     );
     add(format!("in hand at {name}: {queues} worker(s) x {WORKER_BLOCKS}"), queues * WORKER_BLOCKS);
     add(format!("held at {name}: {queues} x {holds}"), queues.saturating_mul(holds));
+    if let Some(Align { max_cache, .. }) = aligned {
+        let cached = u64::from(max_cache) + 1;
+        add(format!("aligner at {name}: {queues} x ({max_cache} + 1)"), queues * cached);
+    }
 }
 
 /// A block is in one place at a time, so a place counts once however many ways lead there.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::graph::Priority;
+use crate::graph::{Align, Priority};
 
 use super::{DeployPlan, PartitionPlan, QueueKind, Term, Work};
 
@@ -31,6 +31,13 @@ fn priority(priority: Priority) -> String {
     let parts = parts.iter().filter_map(|(of, value)| Some(format!("{of} priority {}", (*value)?)));
     let parts = parts.collect::<Vec<_>>().join(", ");
     if parts.is_empty() { parts } else { format!("; {parts}") }
+}
+
+/// `; aligned by id: 16 wait, 1000 ms, then answered`.
+fn align(Align { max_cache, timeout_ms, drop }: Align) -> String {
+    let time = timeout_ms.map_or_else(String::new, |ms| format!(", {ms} ms"));
+    let then = if drop { "answered" } else { "as they are" };
+    format!("; aligned by id: {max_cache} wait{time}, then {then}")
 }
 
 impl fmt::Display for DeployPlan {
@@ -66,7 +73,8 @@ impl fmt::Display for DeployPlan {
                     }
                 }
             };
-            writeln!(f, "  slot {slot}  {label}: {what}")?;
+            let align = executor.align.map(align).unwrap_or_default();
+            writeln!(f, "  slot {slot}  {label}: {what}{align}")?;
         }
         writeln!(f, "\nqueues")?;
         for queue in self.queues.iter().filter(|queue| queue.kind == QueueKind::Data) {
@@ -80,7 +88,7 @@ impl fmt::Display for DeployPlan {
         }
         let control = processes * 2;
         writeln!(f, "       and {control} request and response queues, depth 3")?;
-        writeln!(f, "\nmemory (aligner 0, batches 0: not in use)")?;
+        writeln!(f, "\nmemory (batches 0: not in use)")?;
         for partition in &self.partitions {
             partition.fmt(f)?;
         }

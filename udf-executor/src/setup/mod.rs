@@ -85,6 +85,7 @@ pub(crate) fn start(
         limit_ms: ATTACH_MS,
     };
     let opened = open::ports(&mut node, ports, logger).and_then(|()| {
+        node.reader.align(model.align, Code::FLOW_FUNC_DATA_ALIGN_FAILED);
         Function::load(Path::new(&model.library), &model.function)
             .map_err(|text| Failure::new(Code::FLOW_FUNC_FAILED, text))
     });

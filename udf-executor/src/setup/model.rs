@@ -1,6 +1,6 @@
 //! Load file and model file: exactly one model with exactly one definition (udf Appendix B).
 //!
-//! What this version does not have (several functions, streams, alignment, invoked models,
+//! What this version does not have (several functions, streams, invoked models,
 //! exceptions) is refused here with its name, rather than ignored.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use executor_core::error::Code;
 use executor_rt::argv::UdfArgs;
 use executor_rt::log::Logger;
+use executor_rt::node::align::Settings;
 use executor_rt::node::{Failure, Options, request};
 use executor_rt::proto::{
     AttrValue, CONTROL_BYTES_MAX, LoadModelRequest, MODEL_BYTES_MAX, OutputDestinations, UdfDef,
@@ -41,6 +42,8 @@ pub(crate) struct Model {
     pub(crate) outputs: Vec<OutputDestinations>,
     /// What the node opted into.
     pub(crate) options: Options,
+    /// How inputs are aligned.
+    pub(crate) align: Option<Settings>,
     /// Inputs are copied before the call.
     pub(crate) copy_inputs: bool,
     /// Messages of other partitions are copied before they are sent on.
@@ -97,13 +100,11 @@ fn refuse_unsupported(
     def: &UdfDef,
     path: &Path,
 ) -> Result<(), Failure> {
-    let aligned = request.input_align_attrs.is_some_and(|align| align.align_max_cache_num > 0);
     let unsupported = [
         (def.func_inputs_map.len() > 1, "several functions in one process (func_inputs_map)"),
         (!def.stream_input_func_name.is_empty(), "stream functions (stream_input_func_name)"),
         (!request.invoked_model_queues_attrs.is_empty(), "invoked models"),
         (request.enable_exception_catch, "exceptions by trans_id (enable_exception_catch)"),
-        (aligned, "input alignment (input_align_attrs)"),
     ];
     match unsupported.iter().find(|(asked, _)| *asked) {
         Some((_, what)) => Err(Failure::new(
@@ -152,6 +153,7 @@ fn build(
         device_id: args.phy_device_id,
         instance: (count(request.replica_idx, 0), count(request.replica_num, 1)),
         options: request::options(&request, Code::FLOW_FUNC_FAILED)?,
+        align: request::align(&request, Code::FLOW_FUNC_FAILED)?,
     })
 }
 

@@ -183,6 +183,20 @@ impl FlowFunc for Count {
     }
 }
 
+/// Sends the code of each of its inputs.
+#[derive(Debug, Default)]
+pub struct Codes;
+
+impl FlowFunc for Codes {
+    fn proc(&mut self, ctx: &mut Context<'_>, inputs: &[Msg<'_>]) -> Result {
+        let mut out = ctx.alloc::<i64>(&[i64::try_from(inputs.len()).unwrap_or(0)])?;
+        for (to, input) in out.as_mut_slice::<i64>()?.iter_mut().zip(inputs) {
+            *to = i64::from(input.ret_code());
+        }
+        ctx.set_output(0, &out)
+    }
+}
+
 export_flow_funcs! {
     "identity" => Identity,
     "add" => Add,
@@ -194,6 +208,7 @@ export_flow_funcs! {
     "alloc-many" => AllocMany,
     "hold-many" => HoldMany,
     "init-again" => InitAgain,
+    "codes" => Codes,
     "count" => Count,
     "segv-on-id" => wild::SegvOnId,
     "write-into-input" => wild::WriteIntoInput,

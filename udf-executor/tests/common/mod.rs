@@ -15,8 +15,9 @@ use executor_core::mbuf::Mbuf;
 use executor_core::owner::QueueId;
 use executor_core::queue::{Consumer, Producer};
 use executor_rt::proto::{
-    AttrKind, AttrValue, BatchLoadModelMessage, DestinationGroup, LoadModelRequest,
-    ModelQueuesAttrs, NodeOptions, OutputDestinations, QueueAttrs, UdfDef, UdfModelDef,
+    AttrKind, AttrValue, BatchLoadModelMessage, DestinationGroup, InputAlignAttrs,
+    LoadModelRequest, ModelQueuesAttrs, NodeOptions, OutputDestinations, QueueAttrs, UdfDef,
+    UdfModelDef,
 };
 use harness::{Fetched, PROCESS, Rig, Start, inherited};
 use prost::Message;
@@ -42,6 +43,7 @@ pub(crate) struct Setup {
     /// The executor; the one that was built without one.
     pub(crate) program: Option<PathBuf>,
     pub(crate) request_attrs: Vec<(&'static str, &'static str)>,
+    pub(crate) align: Option<InputAlignAttrs>,
     pub(crate) options: NodeOptions,
     pub(crate) depth: u32,
     pub(crate) blocks: u32,
@@ -63,6 +65,7 @@ impl Setup {
             library: None,
             program: None,
             request_attrs: Vec::new(),
+            align: None,
             options: NodeOptions::default(),
             depth: 16,
             blocks: 32,
@@ -91,6 +94,16 @@ impl Setup {
 
     pub(crate) fn attr(mut self, name: &'static str, value: i64) -> Setup {
         self.attrs.push((name, value));
+        self
+    }
+
+    /// Inputs are put together by id.
+    pub(crate) fn align(mut self, max: u32, timeout: i32, drop: bool) -> Setup {
+        self.align = Some(InputAlignAttrs {
+            align_max_cache_num: max,
+            align_timeout: timeout,
+            drop_when_not_align: drop,
+        });
         self
     }
 
@@ -193,6 +206,7 @@ impl Node {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
+            input_align_attrs: self.setup.align,
             node_options: Some(options),
             ..LoadModelRequest::default()
         };
