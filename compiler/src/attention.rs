@@ -1,24 +1,29 @@
 //! Attention, as exporters spell it out, becomes one task: a product of queries and keys, factors
-//! of it, a mask that is added, a softmax over the last dim, and the product with the values.
-//! Factors of queries and keys, and transposes that bring heads in front of rows, are part of it.
+//! of it, a mask that is added, or a known condition where a number stands that is as good as
+//! hidden, a softmax over the last dim, and the product with the values. Factors of queries and
+//! keys, and transposes that bring heads in front of rows, are part of it.
 //!
 //! ```text
-//! Q [N, S, H, D] ─Transpose─ (·c) ─┐
-//! K [N, T, H, D] ─Transpose─ (·c) ─┴ MatMul ─ (·c) ─ (+ mask) ─ Softmax ─┐
-//! V [N, T, H, E] ─Transpose─────────────────────────────────────────────┴ MatMul ─ Transpose
+//! Q [N, S, H, D] ─Transpose─(·c)─┐
+//! K [N, T, H, D] ─Transpose─(·c)─┴ MatMul ─(·c)─(Where)─(+ mask)─ Softmax ─┐
+//! V [N, T, H, E] ─Transpose────────────────────────────────────────────────┴ MatMul ─ Transpose
 //! ```
 //! Only if nobody else reads what lies between.
+
+use std::collections::BTreeMap;
 
 use npu::DataType;
 use npu::ops::add::Add;
 use npu::ops::arithmetic::Over;
 use npu::ops::blocked::Attend;
-use npu::ops::infer;
 use npu::ops::mat_mul::MatMul;
 use npu::ops::mul::Mul;
 use npu::ops::pairwise::Pairwise;
 use npu::ops::softmax::Softmax;
 use npu::ops::transpose::Transpose;
+use npu::ops::where_::Where;
+use npu::ops::{Broadcast, Op, infer};
+use npu::shape::Shape;
 use npu::tensor::TensorInfo;
 
 use crate::typed::{TensorIndex, Typed, TypedNode};
@@ -43,13 +48,27 @@ struct Found {
     output: TensorIndex,
     /// The nodes that it takes in.
     taken: Vec<usize>,
+    /// What is added to the mask, or is the mask.
+    hidden: Option<Hidden>,
 }
+
+/// A mask that is known: zeros, and a number where a product is hidden.
+#[derive(Clone, Debug)]
+struct Hidden {
+    shape: Shape,
+    values: Vec<f32>,
+    number: f32,
+}
+
+/// From here down a number is as good as hidden: a product that it is added to changes nothing.
+const HIDDEN: f32 = -1e30;
 
 /// What lies between the product of queries and keys and the softmax, or before the product.
 #[derive(Default)]
 struct Chain {
     scale: f32,
     mask: Option<TensorIndex>,
+    hidden: Option<Hidden>,
     taken: Vec<usize>,
 }
 
@@ -66,31 +85,56 @@ impl Typed {
         }
         let ends = Ends { maker, readers: self.readers() };
         let mut gone = vec![false; self.nodes.len()];
+        let mut masks = BTreeMap::new();
         for index in 0..self.nodes.len() {
             let Some(last) = self.shares_of(index, &ends) else { continue };
             match self.attention(index, last, &ends) {
-                Ok(found) => self.replace(found, &mut gone),
+                Ok(found) => {
+                    let node = found.node;
+                    masks.extend(self.replace(found, &mut gone).map(|mask| (node, mask)));
+                }
                 Err(why) => {
                     let softmax = self.nodes[index].output();
                     self.story.tell(softmax, format!("no attention in one task: {why}"));
                 }
             }
         }
-        let mut gone = gone.into_iter();
-        self.nodes.retain(|_| !gone.next().unwrap_or(false));
+        let nodes = std::mem::take(&mut self.nodes).into_iter().zip(gone).enumerate();
+        for (index, (node, gone)) in nodes {
+            self.nodes.extend(masks.remove(&index));
+            self.nodes.extend((!gone).then_some(node));
+        }
     }
 
-    fn replace(&mut self, found: Found, gone: &mut [bool]) {
+    /// Makes it the task that it is; the sum of two masks is one before it.
+    fn replace(&mut self, mut found: Found, gone: &mut [bool]) -> Option<TypedNode> {
         let made = self.nodes[found.node].output();
         self.story.tell(made, "attention: no product of all queries and keys is written");
         for taken in found.taken {
             gone[taken] = true;
             self.story.takes(made, self.nodes[taken].output(), "its attention");
         }
+        let name = format!("{} mask", self.nodes[found.node].name);
+        let mut sum = None;
+        if let Some(Hidden { shape, values, .. }) = &found.hidden {
+            let known = self.add_floats(&name, shape.dims(), values)?;
+            match found.inputs.get_mut(3) {
+                None => found.inputs.push(known),
+                Some(mask) => {
+                    let inputs = vec![*mask, known];
+                    let shape = self.shape(*mask).broadcast(shape)?;
+                    let info = TensorInfo::new(DataType::FLOAT, shape);
+                    *mask = self.add(&name, info, None);
+                    let op: Box<dyn Op> = Box::new(Add::new(Broadcast::Numpy));
+                    sum = Some(TypedNode { name, op, inputs, outputs: vec![*mask] });
+                }
+            }
+        }
         let node = &mut self.nodes[found.node];
         node.op = Box::new(found.op);
         node.inputs = found.inputs;
         node.outputs = vec![found.output];
+        sum
     }
 
     /// The product of a softmax with values, where there is a product before it, too.
@@ -145,13 +189,24 @@ impl Typed {
         let by_row = [q_by_row, k_by_row, v_by_row, out_by_row];
         let op = Attend { scale: chain.scale, by_row, keys_turned };
         let inputs: Vec<TensorIndex> = [q, k, v].into_iter().chain(chain.mask).collect();
-        let infos: Vec<TensorInfo> = inputs.iter().map(|input| self.tensors[*input].info).collect();
+        let mut infos: Vec<TensorInfo> =
+            inputs.iter().map(|input| self.tensors[*input].info).collect();
+        if let Some(hidden) = &chain.hidden {
+            let own = TensorInfo::new(DataType::FLOAT, hidden.shape);
+            let before = infos
+                .drain(3..)
+                .next()
+                .map_or(Some(own.shape), |mask| mask.shape.broadcast(&own.shape));
+            let shape = before.ok_or("its two masks do not broadcast")?;
+            infos.push(TensorInfo { shape, ..own });
+        }
         chain.taken.retain(|taken| *taken != last);
         let made = infer(&op, &infos).map_err(|error| error.to_string())?;
         if made.first() != Some(&self.tensors[output].info) {
             return Err("the result has another shape".to_owned());
         }
-        Ok(Found { op, inputs, node: last, output, taken: chain.taken })
+        let Chain { taken, hidden, .. } = chain;
+        Ok(Found { op, inputs, node: last, output, taken, hidden })
     }
 
     /// Nobody reads a tensor but the node that the pattern has there.
@@ -186,8 +241,14 @@ impl Typed {
                 let (of, mask) = self.masked(node, ends).ok_or_else(|| {
                     format!("`{}` adds no mask that broadcasts to the products", node.name)
                 })?;
-                if chain.mask.replace(mask).is_some() || chain.scale != 1.0 {
+                let finite = chain.hidden.as_ref().is_some_and(|own| own.number.is_finite());
+                if chain.mask.replace(mask).is_some() || chain.scale != 1.0 || finite {
                     return Err(format!("behind `{}` there is a factor or a sum", node.name));
+                }
+                tensor = of;
+            } else if let Some((of, hidden)) = self.hidden(node) {
+                if chain.hidden.replace(hidden).is_some() || chain.scale != 1.0 {
+                    return Err(format!("behind `{}` there is a factor, or another", node.name));
                 }
                 tensor = of;
             } else {
@@ -206,20 +267,42 @@ impl Typed {
         (op.is::<Pairwise<Over>>() && node.inputs[0] == of).then(|| (of, number.recip()))
     }
 
+    /// What a node replaces by a number where a known condition says so.
+    fn hidden(&self, node: &TypedNode) -> Option<(TensorIndex, Hidden)> {
+        node.op.as_any().downcast_ref::<Where>()?;
+        let &[condition, a, b] = &node.inputs[..] else { return None };
+        let whole = self.shape(node.output());
+        let fits = |of: TensorIndex, other: TensorIndex| {
+            let number = self.number(other).filter(|own| *own < HIDDEN)?;
+            (self.shape(of) == whole).then_some((of, number))
+        };
+        let (of, number, hides) = match (fits(a, b), fits(b, a)) {
+            (Some((of, number)), _) => (of, number, false),
+            (_, Some((of, number))) => (of, number, true),
+            _ => return None,
+        };
+        let known = &self.tensors[condition];
+        let values = known.value.as_ref()?.iter();
+        let values = values.map(|own| if (*own != 0) == hides { number } else { 0.0 }).collect();
+        Some((of, Hidden { shape: known.info.shape, values, number }))
+    }
+
     /// Products and a mask that a node adds to them.
     fn masked(&self, node: &TypedNode, ends: &Ends) -> Option<(TensorIndex, TensorIndex)> {
         let &[a, b] = &node.inputs[..] else { return None };
         let numpy = matches!(
             node.op.as_any().downcast_ref::<Add>()?.broadcast,
-            npu::ops::Broadcast::Numpy | npu::ops::Broadcast::Equal
+            Broadcast::Numpy | Broadcast::Equal
         );
         let whole = self.shape(node.output());
         let fits = |mut tensor: TensorIndex| {
             let fits = numpy && self.shape(tensor) == whole;
             while let Some(made) = self.maker(tensor, ends) {
-                match self.scaled(&self.nodes[made]) {
-                    Some((of, _)) => tensor = of,
-                    None => return fits && is_product(&self.nodes[made]),
+                let node = &self.nodes[made];
+                let hidden = || self.hidden(node).map(|(of, _)| of);
+                match self.scaled(node).map(|(of, _)| of).or_else(hidden) {
+                    Some(of) => tensor = of,
+                    None => return fits && is_product(node),
                 }
             }
             false

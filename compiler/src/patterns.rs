@@ -62,7 +62,7 @@ impl Typed {
     }
 
     /// The only value of a constant, or of one that is the same everywhere.
-    fn number(&self, tensor: TensorIndex) -> Option<f32> {
+    pub(crate) fn number(&self, tensor: TensorIndex) -> Option<f32> {
         let values = self.constant_floats(tensor).filter(|values| values.len() == 1)?;
         values.first().copied()
     }

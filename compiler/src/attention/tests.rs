@@ -69,6 +69,53 @@ fn as_it_is_exported() {
     found(end(masked("mask", "s"), "m"), &WHOLE);
 }
 
+/// Products of which later keys are hidden, by a condition that is known: `w`.
+fn causal(number: f32, inverted: bool) -> Draft {
+    let places: Vec<i64> = (0..21).collect();
+    let draft = heads(tokens())
+        .int64s("rows", &[21, 1], &places)
+        .int64s("columns", &[1, 1, 1, 21], &places)
+        .floats("hidden", &[], &[number])
+        .node("MatMul", &["q", "k"], "p")
+        .node("Div", &["p", "root"], "s");
+    if inverted {
+        let later = draft.node("Less", &["rows", "columns"], "c");
+        return later.node("Where", &["c", "hidden", "s"], "w");
+    }
+    draft.node("GreaterOrEqual", &["rows", "columns"], "c").node(
+        "Where",
+        &["c", "s", "hidden"],
+        "w",
+    )
+}
+
+#[test]
+fn keys_that_are_hidden_by_a_known_condition() {
+    for (number, inverted) in [(f32::NEG_INFINITY, false), (f32::MIN, true), (f32::MIN, false)] {
+        found(end(causal(number, inverted), "w"), &WHOLE);
+        // With a mask that is added, too: the sum of both is a task.
+        let masked =
+            causal(number, inverted).input("more", FLOAT, &[D::N(2), D::N(1), D::N(1), D::N(21)]);
+        let masked = masked.node("Add", &["more", "w"], "m");
+        let tasks = end(masked, "m").output("y", FLOAT, None).tasks();
+        assert_eq!(tasks, ["Dense", "Dense", "Dense", "Add", "Attend"]);
+    }
+    // What could change a share stays.
+    let small = end(causal(-9.0, false), "w").output("y", FLOAT, None).tasks();
+    assert!(small.iter().any(|task| task == "Where") && small.iter().all(|task| task != "Attend"));
+    let last = heads(tokens()).node("MatMul", &["q", "k"], "p").node("Add", &["p", "mask"], "s");
+    let draft = |number: f32| {
+        let places: Vec<i64> = (0..21).collect();
+        let own = last.clone().int64s("rows", &[21, 1], &places).int64s("columns", &[21], &places);
+        let own = own.floats("hidden", &[1], &[number]).node("Less", &["rows", "columns"], "c");
+        end(own.node("Where", &["c", "hidden", "s"], "w"), "w")
+    };
+    let mut tasks = WHOLE.to_vec();
+    tasks.insert(3, "Add");
+    found(draft(f32::NEG_INFINITY), &tasks);
+    assert!(told(draft(f32::MIN)).ends_with("behind `Add.s` there is a factor or a sum"));
+}
+
 #[test]
 fn what_becomes_of_its_nodes() {
     let scaled = heads(tokens()).node("MatMul", &["q", "k"], "p").node("Div", &["p", "root"], "s");

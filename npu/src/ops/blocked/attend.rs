@@ -5,16 +5,17 @@
 //! keys [T, D] ─pack─► [T / 16, D, 16] ─┐            values [T, E] ─pack─► [E / 16, T, 16] ─┐
 //! 24 queries [D] ──────────────────────┴► products ─scale, mask─► exponentials ────────────┴► out
 //! ```
-#![allow(clippy::needless_range_loop, reason = "a tile is walked by row and depth")]
+#![allow(clippy::needless_range_loop, reason = "a block is walked by lane")]
 
 use super::conv::{GATHER, Gathered};
-use super::{BLOCK, blocks, entry, sixes, tiles};
+use super::dense::Rows;
+use super::{BLOCK, blocks, entry};
 use crate::cast;
 use crate::isa::{self, LANES, Routine, Simd};
-use crate::ops::{Line, Op, OpError};
+use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::{ELEMENTS_MAX, RANK_MAX, Shape};
-use crate::team::{self, Team};
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
 pub(super) const ENTRY: Line = Line {
@@ -140,7 +141,7 @@ impl Op for Attend {
         let [q, k, v] = [0, 1, 2].map(|index| inputs[index].shape);
         let refuse = || {
             let what = "no queries, keys and values with the same dims before, or too large";
-            OpError::shape(format!("{q}, {k} and {v} with {self:?}: {what}"))
+            OpError::shape(format!("{q}, {k} and {v}: {what}"))
         };
         let (sizes, shape) = self.sizes(&q, &k, &v).ok_or_else(refuse)?;
         if let Some(mask) = inputs.get(3).map(|mask| mask.shape) {
@@ -164,7 +165,7 @@ impl Op for Attend {
         let scratch = cast::elements_mut::<f32>(scratch).ok_or(Fault::Memory)?;
         let (keys, rest) = cut(scratch, sizes.packed[0] * sizes.q.count)?;
         let (values, products) = cut(rest, sizes.packed[1] * sizes.q.count)?;
-        self.pack(&sizes, [k, v], [keys, values], team);
+        self.pack(&sizes, [k, v], [keys, values]);
         let call = Call { q, keys, values, mask, sizes, scale: self.scale };
         let products = Gathered::new(products, sizes.products);
         let team = team.filter(|team| team.threads() <= products.count);
@@ -205,33 +206,23 @@ fn cut(scratch: &mut [f32], floats: usize) -> Result<(&mut [f32], &mut [f32]), F
 
 impl Attend {
     /// Puts keys and values of all matrices into blocks, zeros behind the last column.
-    fn pack(
-        &self,
-        sizes: &Sizes,
-        [k, v]: [&[f32]; 2],
-        [keys, values]: [&mut [f32]; 2],
-        team: Option<&Team>,
-    ) {
+    fn pack(&self, sizes: &Sizes, [k, v]: [&[f32]; 2], [keys, values]: [&mut [f32]; 2]) {
         let [of_keys, of_values] = sizes.packed;
-        let (stack, turned) = (sizes.k, self.keys_turned);
-        team::deal(team, keys, (of_keys, team::moved(of_keys)), |first, part| {
-            for (matrix, to) in (first..).zip(part.chunks_exact_mut(of_keys)) {
-                if turned {
-                    let from = &k[matrix * stack.rows * stack.width..];
-                    pack_columns(from, stack.rows, [stack.width, stack.rows], to);
-                } else {
-                    let from = &k[stack.at(matrix, 0)..];
-                    pack_rows(from, stack.stride(), [stack.rows, stack.width], to);
-                }
+        let stack = sizes.k;
+        for (matrix, to) in keys.chunks_exact_mut(of_keys).enumerate() {
+            if self.keys_turned {
+                let from = &k[matrix * stack.rows * stack.width..];
+                pack_columns(from, stack.rows, [stack.width, stack.rows], to);
+            } else {
+                let from = &k[stack.at(matrix, 0)..];
+                pack_rows(from, stack.stride(), [stack.rows, stack.width], to);
             }
-        });
+        }
         let stack = sizes.v;
-        team::deal(team, values, (of_values, team::moved(of_values)), |first, part| {
-            for (matrix, to) in (first..).zip(part.chunks_exact_mut(of_values)) {
-                let from = &v[stack.at(matrix, 0)..];
-                pack_columns(from, stack.stride(), [stack.rows, stack.width], to);
-            }
-        });
+        for (matrix, to) in values.chunks_exact_mut(of_values).enumerate() {
+            let from = &v[stack.at(matrix, 0)..];
+            pack_columns(from, stack.stride(), [stack.rows, stack.width], to);
+        }
     }
 }
 
@@ -330,152 +321,87 @@ impl Call<'_> {
         let stride = out.stride();
         for (block, part) in part.chunks_mut(ROWS * stride).enumerate() {
             let (row, rows) = (first + block * ROWS, part.len() / stride);
-            let mut parts = [self.scale; ROWS];
-            isa::run(Product {
+            isa::run(Rows {
                 x: &self.q[q.at(matrix, row)..],
-                x_stride: q.stride(),
-                packed: keys,
-                factors: &parts,
+                weights: keys,
+                bias: None,
                 out: &mut *own,
-                out_stride: line,
-                sizes: [rows, k.width, line],
+                strides: [q.stride(), line],
+                rows,
+                depth: k.width,
+                columns: line,
+                activation: Activation::None,
             });
             let mask = self.mask.map(|mask| (&mask.of(matrix)[row * mask.by[0]..], mask.by));
-            let parts_of = &mut parts[..rows];
-            isa::run(Lines { own: &mut *own, line, keys: k.rows, mask, parts: parts_of });
-            isa::run(Product {
+            let products = &mut own[..rows * line];
+            isa::run(Lines { products, line, keys: k.rows, scale: self.scale, mask });
+            isa::run(Rows {
                 x: &*own,
-                x_stride: line,
-                packed: values,
-                factors: &parts,
+                weights: values,
+                bias: None,
                 out: &mut part[head * out.width..],
-                out_stride: stride,
-                sizes: [rows, k.rows, out.width],
+                strides: [line, stride],
+                rows,
+                depth: k.rows,
+                columns: out.width,
+                activation: Activation::None,
             });
         }
     }
 }
 
-/// Some rows times a matrix in blocks, and times a factor for each row.
-struct Product<'a> {
-    x: &'a [f32],
-    x_stride: usize,
-    packed: &'a [[f32; BLOCK]],
-    factors: &'a [f32; ROWS],
-    out: &'a mut [f32],
-    out_stride: usize,
-    /// Rows, depth and columns.
-    sizes: [usize; 3],
-}
-
-impl Routine for Product<'_> {
-    #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
-        let [rows, depth, _] = self.sizes;
-        for (block, packed) in self.packed.chunks_exact(depth).enumerate() {
-            if S::REGISTERS >= 32 {
-                tiles!(rows, [8, 4, 1], |row, P| self.tile::<S, P>(simd, row, block, packed));
-            } else if S::REGISTERS >= 8 {
-                sixes!(rows, |row, P| self.tile::<S, P>(simd, row, block, packed));
-            } else {
-                tiles!(rows, [1], |row, P| self.tile::<S, P>(simd, row, block, packed));
-            }
-        }
-    }
-}
-
-impl Product<'_> {
-    /// `P` rows of a block.
-    #[inline(always)]
-    fn tile<S: Simd, const P: usize>(
-        &mut self,
-        simd: S,
-        row: usize,
-        block: usize,
-        packed: &[[f32; BLOCK]],
-    ) {
-        let [_, depth, columns] = self.sizes;
-        let mut x = [&self.x[..0]; P];
-        for p in 0..P {
-            x[p] = &self.x[(row + p) * self.x_stride..][..depth];
-        }
-        let mut sums = [simd.splat(0.0); P];
-        for k in 0..depth {
-            let vector = simd.load(&packed[k]);
-            for p in 0..P {
-                sums[p] = simd.mul_add(simd.splat(x[p][k]), vector, sums[p]);
-            }
-        }
-        let first = block * BLOCK;
-        let count = (columns - first).min(BLOCK);
-        for p in 0..P {
-            let out = &mut self.out[(row + p) * self.out_stride + first..][..count];
-            simd.store_part(simd.mul(sums[p], simd.splat(self.factors[row + p])), out);
-        }
-    }
-}
-
-/// Products of some rows, which become exponentials; `parts` get what makes shares of them.
+/// Products of some rows, which become shares.
 struct Lines<'a> {
-    own: &'a mut [f32],
+    products: &'a mut [f32],
     line: usize,
     keys: usize,
-    /// What is added before, from its row on, and from row to row and key to key.
+    /// A factor, before the mask.
+    scale: f32,
+    /// What is added, from the first row on, and from row to row and key to key.
     mask: Option<(&'a [f32], [usize; 2])>,
-    parts: &'a mut [f32],
 }
 
 impl Routine for Lines<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let lines = self.own.chunks_exact_mut(self.line);
-        for (row, (line, part)) in lines.zip(self.parts).enumerate() {
+        let scale = simd.splat(self.scale);
+        for (row, line) in self.products.chunks_exact_mut(self.line).enumerate() {
             let line = &mut line[..self.keys];
-            if let Some((mask, [by_row, by_key])) = self.mask {
-                let mask = &mask[row * by_row..];
-                let (to, to_rest) = line.as_chunks_mut::<LANES>();
-                if by_key == 0 {
-                    let all = simd.splat(mask[0]);
-                    for to in to {
-                        simd.store(simd.add(simd.load(to), all), to);
-                    }
-                    simd.store_part(simd.add(simd.load_part(to_rest), all), to_rest);
-                } else {
-                    let (mask, rest) = mask[..self.keys].as_chunks::<LANES>();
-                    for (to, mask) in to.iter_mut().zip(mask) {
-                        simd.store(simd.add(simd.load(to), simd.load(mask)), to);
-                    }
-                    let sum = simd.add(simd.load_part(to_rest), simd.load_part(rest));
-                    simd.store_part(sum, to_rest);
-                }
+            let (all, mask) = match self.mask {
+                None => (0.0, &[][..]),
+                Some((mask, [by_row, 0])) => (mask[row * by_row], &[][..]),
+                Some((mask, [by_row, _])) => (0.0, &mask[row * by_row..][..self.keys]),
+            };
+            let (all, (mask, mask_rest)) = (simd.splat(all), mask.as_chunks::<LANES>());
+            let (vectors, rest) = line.as_chunks_mut::<LANES>();
+            let mut greatest = simd.splat(f32::NEG_INFINITY);
+            for (at, vector) in vectors.iter_mut().enumerate() {
+                let added = if mask.is_empty() { all } else { simd.load(&mask[at]) };
+                let own = simd.mul_add(simd.load(vector), scale, added);
+                simd.store(own, vector);
+                greatest = simd.max(own, greatest);
             }
-            *part = exponentials(simd, line);
+            let added = if mask_rest.is_empty() { all } else { simd.load_part(mask_rest) };
+            simd.store_part(simd.mul_add(simd.load_part(rest), scale, added), rest);
+            let mut lanes = [0.0; LANES];
+            simd.store(greatest, &mut lanes);
+            let both = lanes.iter().chain(&*rest);
+            let greatest = simd.splat(-both.fold(f32::NEG_INFINITY, |max, x| max.max(*x)));
+            let mut sums = simd.splat(0.0);
+            for vector in &mut *vectors {
+                let own = isa::exp(simd, simd.add(simd.load(vector), greatest));
+                simd.store(own, vector);
+                sums = simd.add(sums, own);
+            }
+            let own = isa::exp(simd, simd.add(simd.load_part(rest), greatest));
+            simd.store_part(own, rest);
+            let part = simd.splat(1.0 / (simd.sum(sums) + rest.iter().sum::<f32>()));
+            for vector in vectors {
+                simd.store(simd.mul(simd.load(vector), part), vector);
+            }
+            simd.store_part(simd.mul(simd.load_part(rest), part), rest);
         }
     }
-}
-
-/// Makes exponentials of a line, less its greatest value; answers what makes shares of them.
-#[inline(always)]
-fn exponentials<S: Simd>(simd: S, line: &mut [f32]) -> f32 {
-    let (vectors, rest) = line.as_chunks_mut::<LANES>();
-    let mut greatest = simd.splat(f32::NEG_INFINITY);
-    for vector in &*vectors {
-        greatest = simd.max(simd.load(vector), greatest);
-    }
-    let mut lanes = [f32::NEG_INFINITY; 2 * LANES];
-    let (whole, part) = lanes.as_chunks_mut::<LANES>().0.split_at_mut(1);
-    simd.store(greatest, &mut whole[0]);
-    part[0][..rest.len()].copy_from_slice(rest);
-    let greatest = simd.splat(-lanes.iter().fold(f32::NEG_INFINITY, |max, x| max.max(*x)));
-    let mut sums = simd.splat(0.0);
-    for vector in vectors {
-        let own = isa::exp(simd, simd.add(simd.load(vector), greatest));
-        simd.store(own, vector);
-        sums = simd.add(sums, own);
-    }
-    let own = isa::exp(simd, simd.add(simd.load_part(rest), greatest));
-    simd.store_part(own, rest);
-    1.0 / (simd.sum(sums) + rest.iter().sum::<f32>())
 }
 
 #[cfg(test)]

@@ -81,11 +81,13 @@ impl Op for Dense {
             let first = first * tile;
             if rows > 1 {
                 let (x, rows) = (&x[first * depth..], out.len() / columns);
-                isa::run(Rows { x, weights, bias, out, rows, depth, columns, activation });
+                let (bias, strides) = (Some(bias), [depth, columns]);
+                isa::run(Rows { x, weights, bias, out, strides, rows, depth, columns, activation });
             } else {
-                let (weights, columns) = (&weights[first * depth..], out.len());
-                let bias = &bias[first..first + blocks(columns)];
-                isa::run(Rows { x, weights, bias, out, rows, depth, columns, activation });
+                let columns = out.len();
+                let weights = &weights[first * depth..][..blocks(columns) * depth];
+                let (bias, strides) = (Some(&bias[first..]), [depth, columns]);
+                isa::run(Rows { x, weights, bias, out, strides, rows, depth, columns, activation });
             }
         });
         Ok(())
@@ -98,21 +100,24 @@ impl Op for Dense {
 }
 
 /// All of a product.
-struct Rows<'a> {
-    x: &'a [f32],
-    weights: &'a [[f32; BLOCK]],
-    bias: &'a [[f32; BLOCK]],
-    out: &'a mut [f32],
-    rows: usize,
-    depth: usize,
-    columns: usize,
-    activation: Activation,
+pub(super) struct Rows<'a> {
+    pub(super) x: &'a [f32],
+    /// As many blocks as the columns need.
+    pub(super) weights: &'a [[f32; BLOCK]],
+    pub(super) bias: Option<&'a [[f32; BLOCK]]>,
+    pub(super) out: &'a mut [f32],
+    /// From row to row of `x` and of `out`.
+    pub(super) strides: [usize; 2],
+    pub(super) rows: usize,
+    pub(super) depth: usize,
+    pub(super) columns: usize,
+    pub(super) activation: Activation,
 }
 
 impl Routine for Rows<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let (rows, blocks) = (self.rows, self.bias.len());
+        let (rows, blocks) = (self.rows, self.weights.len() / self.depth);
         if S::REGISTERS >= 8 && rows == 1 {
             tiles!(blocks, [5, 1], |block, B| self.tile::<S, 1, B>(simd, 0, block));
         } else if S::REGISTERS >= 32 {
@@ -138,13 +143,16 @@ impl Rows<'_> {
         let depth = self.depth;
         let mut x = [&self.x[..0]; P];
         for p in 0..P {
-            x[p] = &self.x[(row + p) * depth..][..depth];
+            x[p] = &self.x[(row + p) * self.strides[0]..][..depth];
         }
         let mut weights = [&self.weights[..0]; B];
         let mut sums = [[simd.splat(0.0); B]; P];
         for b in 0..B {
             weights[b] = &self.weights[(block + b) * depth..][..depth];
-            let bias = simd.load(&self.bias[block + b]);
+            let bias = match self.bias {
+                Some(bias) => simd.load(&bias[block + b]),
+                None => simd.splat(0.0),
+            };
             for p in 0..P {
                 sums[p][b] = bias;
             }
@@ -162,7 +170,7 @@ impl Rows<'_> {
             }
         }
         for p in 0..P {
-            let out = &mut self.out[(row + p) * self.columns..][..self.columns];
+            let out = &mut self.out[(row + p) * self.strides[1]..][..self.columns];
             for (b, out) in out[block * BLOCK..].chunks_mut(BLOCK).enumerate().take(B) {
                 simd.store_part(self.activation.of_vector(simd, sums[p][b]), out);
             }
