@@ -60,9 +60,6 @@ struct Hidden {
     number: f32,
 }
 
-/// From here down a number is as good as hidden: a product that it is added to changes nothing.
-const HIDDEN: f32 = -1e30;
-
 /// What lies between the product of queries and keys and the softmax, or before the product.
 #[derive(Default)]
 struct Chain {
@@ -187,7 +184,8 @@ impl Typed {
         let (v, v_by_row) = self.turned(v, &mut chain, ends);
         let (output, out_by_row) = self.result(last, &mut chain, ends);
         let by_row = [q_by_row, k_by_row, v_by_row, out_by_row];
-        let op = Attend { scale: chain.scale, by_row, keys_turned };
+        let hides = chain.hidden.is_some();
+        let op = Attend { scale: chain.scale, by_row, keys_turned, hides };
         let inputs: Vec<TensorIndex> = [q, k, v].into_iter().chain(chain.mask).collect();
         let mut infos: Vec<TensorInfo> =
             inputs.iter().map(|input| self.tensors[*input].info).collect();
@@ -273,7 +271,7 @@ impl Typed {
         let &[condition, a, b] = &node.inputs[..] else { return None };
         let whole = self.shape(node.output());
         let fits = |of: TensorIndex, other: TensorIndex| {
-            let number = self.number(other).filter(|own| *own < HIDDEN)?;
+            let number = self.number(other).filter(|own| *own < Attend::HIDDEN)?;
             (self.shape(of) == whole).then_some((of, number))
         };
         let (of, number, hides) = match (fits(a, b), fits(b, a)) {

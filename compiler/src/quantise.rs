@@ -207,7 +207,8 @@ impl Typed {
         if values.len() != layer.bias.len() || !along {
             return Err("its bias is not one number a column or map".to_owned());
         }
-        for (place, (value, to)) in values.iter().zip(&mut layer.bias).enumerate() {
+        let mut bias = Vec::with_capacity(values.len());
+        for (place, value) in values.iter().enumerate() {
             let quantum = f64::from(layer.scale) * f64::from(own[place % own.len()]);
             let sum = f64::from(*value) / quantum;
             let whole = sum.round();
@@ -220,8 +221,10 @@ impl Typed {
             if f64::from(own) != whole {
                 return Err("its bias is beyond 32 bits".to_owned());
             }
-            *to = own;
+            bias.push(own);
         }
+        // All of it or nothing: a layer whose bias does not fit is left without it.
+        layer.bias = bias;
         Ok(())
     }
 
@@ -397,6 +400,12 @@ impl Typed {
         let count = columns(&layer.kind, dims);
         if self.shape(node.output()).elements() == 0 || self.shape(layer.x).elements() == 0 {
             return Err("it is empty".to_owned());
+        }
+        // Signs and ends of the order of factors and functions would count otherwise.
+        let end = layer.end.map(|(scale, ..)| scale);
+        let mut factors = scales.iter().copied().chain([layer.scale]).chain(end);
+        if !layer.sums && !factors.all(|own| own > 0.0 && own.is_normal()) {
+            return Err("one of its scales is no positive number".to_owned());
         }
         let largest = |list: &mut dyn Iterator<Item = i64>| list.map(i64::abs).max().unwrap_or(0);
         let weight = largest(&mut values.iter().map(|own| i64::from(*own)));

@@ -98,6 +98,17 @@ fn products_with_a_matrix_either_way() {
 }
 
 #[test]
+fn a_bias_that_is_whole_in_a_part_only_is_added_once() {
+    let quantum = (0.01 + noise(20, 9)[0].abs() / 50.0) / 64.0;
+    let mut values = noise(20, 6);
+    values[0] = quantum * 5000.0;
+    let draft = weights(begin(&[5, 30]), &[30, 20], 1).floats("b", &[20], &values);
+    let sum = draft.node("MatMul", &["xf", "wf"], "m").node("Add", &["m", "b"], "s");
+    let tasks = ["QuantizeLinear", "QuantisedDense", "Add", "QuantizeLinear", "DequantizeLinear"];
+    check(&end(sum, "s"), &tasks, &noise(150, 1));
+}
+
+#[test]
 fn ops_on_bytes_with_constant_weights() {
     let dense = weights(begin(&[5, 30]), &[30, 20], 1)
         .node("QLinearMatMul", &["xq", "sx", "zero", "wq", "sw", "zw", "sy", "zero"], "p")
@@ -179,6 +190,12 @@ fn what_stays_and_why() {
     let odd = weights(begin(&[5, 30]), &[30, 20], 1).floats("b", &[20], &noise(20, 6));
     let odd = end(odd.node("Gemm", &["xf", "wf", "b"], "g"), "g");
     assert!(told(&odd, "Gemm.g").contains("its bias is not a whole number of quanta"));
+    let turned = weights(begin(&[5, 30]), &[30, 20], 1).floats("minus", &[], &[-0.05]);
+    let turned = turned.node("MatMul", &["xf", "wf"], "m").node("Relu", &["m"], "r");
+    let turned = turned.node("QuantizeLinear", &["r", "minus", "zero"], "yq");
+    let turned = turned.node("DequantizeLinear", &["yq", "sy", "zero"], "y");
+    let turned = turned.output("y", FLOAT, None);
+    assert!(told(&turned, "MatMul.m").contains("one of its scales is no positive number"));
     let group = [("group", AttributeValue::Int(2))];
     let groups = weights(begin(&[1, 4, 4, 4]), &[16, 2, 1, 1], 0);
     let groups = end(groups.node_with("Conv", &["xf", "wf"], "c", &group), "c");

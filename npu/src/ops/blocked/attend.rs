@@ -24,7 +24,12 @@ pub(super) const ENTRY: Line = Line {
         let scale = from.f32()?;
         let [q, k, v, out, turned] =
             [from.flag()?, from.flag()?, from.flag()?, from.flag()?, from.flag()?];
-        Ok(Box::new(Attend { scale, by_row: [q, k, v, out], keys_turned: turned }))
+        Ok(Box::new(Attend {
+            scale,
+            by_row: [q, k, v, out],
+            keys_turned: turned,
+            hides: from.flag()?,
+        }))
     })
 };
 
@@ -42,6 +47,14 @@ pub struct Attend {
     pub by_row: [bool; 4],
     /// K is `[…, D, T]`.
     pub keys_turned: bool,
+    /// Where the mask is below [`Attend::HIDDEN`], it stands in the place of the product, whatever
+    /// that is: also of one that is no number.
+    pub hides: bool,
+}
+
+impl Attend {
+    /// From here down a number is as good as hidden: a product that it is added to changes nothing.
+    pub const HIDDEN: f32 = -1e30;
 }
 
 /// A stack of matrices.
@@ -135,6 +148,7 @@ impl Op for Attend {
         into.f32(self.scale);
         self.by_row.iter().for_each(|own| into.flag(*own));
         into.flag(self.keys_turned);
+        into.flag(self.hides);
     }
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
@@ -166,7 +180,8 @@ impl Op for Attend {
         let (keys, rest) = cut(scratch, sizes.packed[0] * sizes.q.count)?;
         let (values, products) = cut(rest, sizes.packed[1] * sizes.q.count)?;
         self.pack(&sizes, [k, v], [keys, values]);
-        let call = Call { q, keys, values, mask, sizes, scale: self.scale };
+        let (scale, hides) = (self.scale, self.hides);
+        let call = Call { q, keys, values, mask, sizes, scale, hides };
         let products = Gathered::new(products, sizes.products);
         let team = team.filter(|team| team.threads() <= products.count);
         let Sizes { k, out: to, .. } = sizes;
@@ -309,6 +324,7 @@ struct Call<'a> {
     mask: Option<Mask<'a>>,
     sizes: Sizes,
     scale: f32,
+    hides: bool,
 }
 
 impl Call<'_> {
@@ -334,7 +350,8 @@ impl Call<'_> {
             });
             let mask = self.mask.map(|mask| (&mask.of(matrix)[row * mask.by[0]..], mask.by));
             let products = &mut own[..rows * line];
-            isa::run(Lines { products, line, keys: k.rows, scale: self.scale, mask });
+            let (scale, hides) = (self.scale, self.hides);
+            isa::run(Lines { products, line, keys: k.rows, scale, mask, hides });
             isa::run(Rows {
                 x: &*own,
                 weights: values,
@@ -359,6 +376,7 @@ struct Lines<'a> {
     scale: f32,
     /// What is added, from the first row on, and from row to row and key to key.
     mask: Option<(&'a [f32], [usize; 2])>,
+    hides: bool,
 }
 
 impl Routine for Lines<'_> {
@@ -372,6 +390,14 @@ impl Routine for Lines<'_> {
                 Some((mask, [by_row, 0])) => (mask[row * by_row], &[][..]),
                 Some((mask, [by_row, _])) => (0.0, &mask[row * by_row..][..self.keys]),
             };
+            if self.hides {
+                if all <= Attend::HIDDEN {
+                    line.fill(0.0);
+                }
+                for (product, added) in line.iter_mut().zip(mask) {
+                    *product = if *added <= Attend::HIDDEN { 0.0 } else { *product };
+                }
+            }
             let (all, (mask, mask_rest)) = (simd.splat(all), mask.as_chunks::<LANES>());
             let (vectors, rest) = line.as_chunks_mut::<LANES>();
             let mut greatest = simd.splat(f32::NEG_INFINITY);

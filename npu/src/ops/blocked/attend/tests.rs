@@ -84,13 +84,51 @@ fn check(op: &Attend, dims: Dims, mask: Option<&Value>) {
     }
 }
 
-const PLAIN: Attend = Attend { scale: 0.25, by_row: [false; 4], keys_turned: false };
+const PLAIN: Attend = Attend { scale: 0.25, by_row: [false; 4], keys_turned: false, hides: false };
 
 #[test]
 fn every_size() {
     let sizes = [(1, 1, 1, 1), (5, 7, 8, 3), (24, 16, 16, 16), (31, 33, 20, 40), (50, 100, 3, 17)];
     for (s, t, d, e) in sizes {
         check(&PLAIN, Dims { n: 2, h: 3, s, t, d, e }, None);
+    }
+}
+
+#[test]
+fn what_is_hidden_may_be_no_number() {
+    let dims = Dims { n: 1, h: 2, s: 26, t: 37, d: 6, e: 5 };
+    let q = dims.operand(dims.s, dims.d, false, 1);
+    let v = dims.operand(dims.t, dims.e, false, 3);
+    let keys = |of: f32| {
+        let mut values = noise(dims.h * dims.t * dims.d, 2);
+        for (place, value) in values.iter_mut().enumerate() {
+            // One in the vectors, one behind them.
+            if [3, 35].contains(&(place / dims.d % dims.t)) {
+                *value = of;
+            }
+        }
+        float(&[dims.n, dims.h, dims.t, dims.d], &values)
+    };
+    for hidden in [f32::NEG_INFINITY, f32::MIN] {
+        let mut mask = vec![0.0; dims.t];
+        (mask[3], mask[35]) = (hidden, hidden);
+        let mask = float(&[dims.t], &mask);
+        let hides = Attend { hides: true, ..PLAIN };
+        for isa in Isa::ALL {
+            let of = |op: &Attend, of: f32| {
+                let keys = keys(of);
+                isa::at_most(isa, || run(op, &[&q, &keys, &v, &mask]))
+            };
+            let expected = of(&PLAIN, 0.0);
+            for odd in [f32::NAN, f32::INFINITY, 3e38] {
+                let found = of(&hides, odd);
+                let pairs = found.elements::<f32>().iter().zip(expected.elements::<f32>());
+                let apart = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(apart < 1e-6, "{isa:?} {odd}: {apart}");
+            }
+            // A mask that is added hides nothing of that kind.
+            assert!(of(&PLAIN, f32::NAN).elements::<f32>().iter().any(|x| x.is_nan()));
+        }
     }
 }
 
