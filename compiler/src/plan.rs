@@ -118,6 +118,10 @@ fn lay_over(
     let mut over = vec![false; graph.nodes.len()];
     for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
         let &[output] = &node.outputs[..] else { continue };
+        // What is empty is written nowhere: nothing is saved, and two of it may lie anywhere.
+        if graph.tensors[output].info.bytes() == 0 {
+            continue;
+        }
         let infos: Vec<TensorInfo> =
             node.inputs.iter().map(|input| graph.tensors[*input].info).collect();
         let to = find(&mut whole, group_of[output]);
@@ -137,7 +141,7 @@ fn lay_over(
         });
         let Some(operand) = operand else { continue };
         whole[from[operand]] = to;
-        over[step] = graph.tensors[output].info.bytes() > 0;
+        over[step] = true;
     }
     group_of.iter_mut().for_each(|group| *group = find(&mut whole, *group));
     over
@@ -322,6 +326,20 @@ mod tests {
         let second = second.node("Mul", &["c", "a"], "d").node("Softmax", &["d"], "y");
         let expected = ["arena+0 None", "arena+1024 None", "arena+1024 Some(1)"];
         assert_eq!(places(second)[..3], expected);
+    }
+
+    #[test]
+    fn what_is_empty_lies_over_nothing() {
+        let draft = Draft::new(15)
+            .input("x", FLOAT, &[D::N(0), D::N(3)])
+            .node("Tanh", &["x"], "a")
+            .node("Sigmoid", &["a"], "b")
+            .node("Abs", &["b"], "y")
+            .output("b", FLOAT, None)
+            .output("y", FLOAT, None);
+        check(&draft, &["Tanh", "Sigmoid", "Abs"], &[]);
+        let tasks = draft.compile(&[]).unwrap().report.tasks;
+        assert!(tasks.iter().all(|task| task.over.is_none()));
     }
 
     #[test]
