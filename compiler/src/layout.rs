@@ -197,13 +197,7 @@ impl Layout<'_> {
             Some(bias) => self.graph.constant_floats(*bias)?,
             None => vec![0.0; m],
         };
-        let last = |list: [usize; 3]| [list[1], list[2]];
-        let window = Window {
-            strides: last(conv.strides),
-            dilations: last(conv.dilations),
-            pads_begin: last(conv.pads_begin),
-            pads_end: last(conv.pads_end),
-        };
+        let window = Window::of(&conv);
         let activation = conv.activation;
         let name = self.graph.tensors[w].name.clone();
         let bias =

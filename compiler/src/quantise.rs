@@ -452,13 +452,7 @@ impl Typed {
         else {
             return Err(format!("its weights have {} dims, not 4", layer.weights.dims.len()));
         };
-        let last = |list: [usize; 3]| [list[1], list[2]];
-        let window = Window {
-            strides: last(conv.strides),
-            dilations: last(conv.dilations),
-            pads_begin: last(conv.pads_begin),
-            pads_end: last(conv.pads_end),
-        };
+        let window = Window::of(&conv);
         if blocks(m) * BLOCK > 2 * m {
             return Err(format!("{m} maps would fill blocks of {BLOCK} too little"));
         }

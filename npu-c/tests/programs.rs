@@ -163,6 +163,21 @@ fn the_header_declares_what_the_library_exports() {
 }
 
 #[test]
+fn numbers_limits_of_time_and_ends() {
+    program("calls", &[&doubler("calls.om")]);
+}
+
+#[test]
+fn every_function_of_the_header_is_called_by_a_program() {
+    let programs = fs::read_dir(source("tests/c")).unwrap();
+    let code: String =
+        programs.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    let called = |name: &String| code.contains(&format!("{name}("));
+    let missing: Vec<String> = declared().into_iter().filter(|name| !called(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn every_function_of_the_header_is_documented() {
     for header in ["acl.h", "acl_base.h", "acl_rt.h", "acl_mdl.h"] {
         let text = fs::read_to_string(source(&format!("include/acl/{header}"))).unwrap();

@@ -46,7 +46,7 @@ impl Drop for Shared {
         forget_captures(&lock(&self.streams), &mut lock(&self.captures));
         for core in lock(&self.streams).iter().chain([&self.default, &self.control]) {
             device.sched.interrupt(core);
-            device.streams.remove(core.sq);
+            device.streams.remove_named(core.word());
         }
         for graph in lock(&self.models).iter() {
             graph.vanish(device);
@@ -64,7 +64,7 @@ impl Context {
         let inner = device.inner();
         let default = inner.new_stream(StreamFlags::default(), id, None)?;
         let control = inner.new_stream(StreamFlags::default(), id, None).inspect_err(|_| {
-            inner.streams.remove(default.sq);
+            inner.streams.remove_named(default.word());
         })?;
         control.set_level(0);
         let (device, captures) = (device.clone(), Mutex::default());
@@ -153,7 +153,7 @@ impl Context {
 
     pub(crate) fn forget_stream(&self, core: &Arc<Core>) {
         lock(&self.inner.streams).retain(|other| !Arc::ptr_eq(other, core));
-        self.device().streams.remove(core.sq);
+        self.device().streams.remove_named(core.word());
     }
 
     /// A notify.

@@ -48,7 +48,7 @@ const TURN: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Marks {
     pub(crate) id: u32,
-    name: Name,
+    turn: u32,
     /// Number of its context.
     context: u32,
     pub(crate) flags: EventFlags,
@@ -78,13 +78,13 @@ impl Marks {
     pub(crate) fn entry(&self, kind: u8, mark: u64, timeout: u32) -> Sqe {
         let number = u16::try_from(self.id).unwrap_or(u16::MAX);
         let mut sqe = Sqe::event(kind, number, mark, timeout);
-        sqe.payload[TURN] = u64::from(self.name.turn);
+        sqe.payload[TURN] = u64::from(self.turn);
         sqe
     }
 
     /// What placeholders name it by, in their first word.
     pub(crate) fn word(&self) -> u64 {
-        self.name.word()
+        Name { id: self.id, turn: self.turn }.word()
     }
 
     pub(crate) fn captured(&self) -> Option<Captured> {
@@ -201,7 +201,7 @@ impl Event {
         let own = context.id();
         let make = |name: Name| Marks {
             id: name.id,
-            name,
+            turn: name.turn,
             context: own,
             flags,
             state: Mutex::default(),

@@ -110,7 +110,20 @@ impl<T> Table<T> {
 
     /// Takes an object out; its number is free again.
     pub(crate) fn remove(&self, id: u32) -> Option<Arc<T>> {
+        self.take(id, |_| true)
+    }
+
+    /// The same, unless the number is another object's by now; `word` is a [`Name::word`].
+    pub(crate) fn remove_named(&self, word: u64) -> Option<Arc<T>> {
+        let id = u32::try_from(word & 0xFFFF_FFFF).ok()?;
+        self.take(id, |turn| u64::from(turn) == word >> 32)
+    }
+
+    fn take(&self, id: u32, is: impl FnOnce(u32) -> bool) -> Option<Arc<T>> {
         let mut place = self.place(id)?.write().unwrap_or_else(PoisonError::into_inner);
+        if !is(place.turn) {
+            return None;
+        }
         let object = place.object.take()?;
         place.turn = place.turn.wrapping_add(1);
         drop(place);
@@ -118,18 +131,6 @@ impl<T> Table<T> {
         free.again.push(id);
         free.live -= 1;
         Some(object)
-    }
-
-    /// The same, unless the number is another object's by now.
-    pub(crate) fn remove_named(&self, word: u64) -> Option<Arc<T>> {
-        let id = u32::try_from(word & 0xFFFF_FFFF).ok()?;
-        {
-            let place = self.place(id)?.read().unwrap_or_else(PoisonError::into_inner);
-            if u64::from(place.turn) != word >> 32 {
-                return None;
-            }
-        }
-        self.remove(id)
     }
 
     fn place(&self, id: u32) -> Option<&Place<T>> {
@@ -159,6 +160,7 @@ mod tests {
         assert_eq!((new.id, old.id), (299, 299));
         assert!(table.named(old.word()).is_none());
         assert_eq!(table.named(new.word()), Some(new));
+        assert!(table.remove_named(old.word()).is_none(), "it is another one's");
         assert!(table.named(u64::MAX).is_none() && table.named(900).is_none());
     }
 }

@@ -93,7 +93,7 @@ impl Model {
         let slaves = std::mem::take(&mut lock(&core.submit).slaves);
         for slave in &slaves {
             self.forget(slave);
-            device.streams.remove(slave.sq);
+            device.streams.remove_named(slave.word());
         }
         let told = core.bound.load(Ordering::Acquire);
         if told {

@@ -80,7 +80,7 @@ fn leave_context(t: &mut Teardown<'_>) -> Result<()> {
         let Some(core) = masters else { return Ok(()) };
         model.unbind_core(&core)?;
         if model.graph.capture.is_some() {
-            model.context.device().streams.remove(core.sq);
+            model.context.device().streams.remove_named(core.word());
         }
     }
 }

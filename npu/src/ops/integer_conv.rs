@@ -8,7 +8,7 @@ use crate::cast;
 use crate::ops::conv::{self, Conv};
 use crate::ops::integer_product::{BYTES, centred, is_list, one_of, small};
 use crate::ops::quantize::requantise;
-use crate::ops::{Imported, Node, Op, OpEntry, OpError, always};
+use crate::ops::{Imported, Node, Op, OpEntry, OpError};
 use crate::params::{ParamReader, ParamWriter};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
@@ -36,14 +36,7 @@ pub static LINEAR: OpEntry = OpEntry {
     name: "QLinearConv",
     code: 166,
     versions: &[10],
-    attributes: &[
-        always("auto_pad"),
-        always("dilations"),
-        always("group"),
-        always("kernel_shape"),
-        always("pads"),
-        always("strides"),
-    ],
+    attributes: conv::ENTRY.attributes,
     inputs: (8, 9),
     operands: (8, 9),
     types: &[(DataType::INT8, 1), (DataType::UINT8, 1)],

@@ -60,6 +60,12 @@ fn from_blocked<T: Element>(x: &[[T; BLOCK]], out: &mut [T], step: usize) {
     }
 }
 
+/// [`BLOCK`] as a step that the compiler does not know: its way to spare single bytes is a hundred
+/// times the code, and no faster.
+fn byte_step() -> usize {
+    std::hint::black_box(BLOCK)
+}
+
 impl Op for ToBlocked {
     fn code(&self) -> u16 {
         TO.code
@@ -75,9 +81,7 @@ impl Op for ToBlocked {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         match output.info.dtype {
             DataType::FLOAT => self.of::<f32>(inputs, output, BLOCK),
-            // A step that the compiler does not know: its way to spare single bytes is a hundred
-            // times the code, and no faster.
-            _ => self.of::<u8>(inputs, output, std::hint::black_box(BLOCK)),
+            _ => self.of::<u8>(inputs, output, byte_step()),
         }
     }
 
@@ -131,9 +135,7 @@ impl Op for FromBlocked {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         match output.info.dtype {
             DataType::FLOAT => self.of::<f32>(inputs, output, BLOCK),
-            // A step that the compiler does not know: its way to spare single bytes is a hundred
-            // times the code, and no faster.
-            _ => self.of::<u8>(inputs, output, std::hint::black_box(BLOCK)),
+            _ => self.of::<u8>(inputs, output, byte_step()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Where a kernel of two dims stands: strides, dilations, padding.
 
 use crate::ops::OpError;
+use crate::ops::conv::Conv;
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::ELEMENTS_MAX;
 
@@ -18,6 +19,18 @@ pub struct Window {
 }
 
 impl Window {
+    /// How a convolution of two dims moves.
+    #[must_use]
+    pub fn of(conv: &Conv) -> Self {
+        let last = |list: [usize; 3]| [list[1], list[2]];
+        Self {
+            strides: last(conv.strides),
+            dilations: last(conv.dilations),
+            pads_begin: last(conv.pads_begin),
+            pads_end: last(conv.pads_end),
+        }
+    }
+
     pub(super) fn encode(&self, into: &mut ParamWriter) {
         for list in [&self.strides, &self.dilations, &self.pads_begin, &self.pads_end] {
             into.sizes(list);
