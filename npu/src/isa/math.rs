@@ -2,12 +2,13 @@
 
 use super::simd::{LANES, Simd};
 
-/// e to the power of x, within 2 units of the last place; from -87.3 down it is at most 1.3e-38,
-/// from 88.3 up it is as at 88.3. Of a NaN, a NaN.
+/// e to the power of x, within 2 units of the last place; 0 from -87.69 down, infinite from 88.38
+/// up. Of a NaN, a NaN.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(simd: S, x: S::V) -> S::V {
-    // The operand order keeps a NaN.
-    let x = simd.min(simd.splat(88.3), simd.max(simd.splat(-87.3), x));
+    // The operand order keeps a NaN. At both ends `n` is one beyond what a float's exponent can
+    // be, and its bits are those of 0 and of infinity.
+    let x = simd.min(simd.splat(88.7), simd.max(simd.splat(-88.0), x));
     // x = n * ln 2 + r; what is added and taken off rounds to a whole number.
     let round = 12_582_912.0;
     let n = simd.mul_add(x, simd.splat(std::f32::consts::LOG2_E), simd.splat(round));

@@ -31,7 +31,8 @@ pub(crate) trait Simd: Copy + Debug {
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a / b`
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
-    /// 2 to the power of a whole number from -126 to 127; anything of others.
+    /// 2 to the power of a whole number from -126 to 127; 0 of -127, infinity of 128, anything of
+    /// others.
     fn pow2(self, n: Self::V) -> Self::V;
     /// `a` where it is greater than `b`, else `b`: of a NaN in `b`, that NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;

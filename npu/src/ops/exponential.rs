@@ -140,6 +140,16 @@ mod tests {
     }
 
     #[test]
+    fn a_sigmoid_far_below_is_nothing_on_every_isa() {
+        let x = [-88.8, -100.0, -1e30, f32::MIN, f32::NEG_INFINITY];
+        for isa in Isa::ALL {
+            let mut found = [7.0; 5];
+            isa::at_most(isa, || logistic(&x, &mut found, 1.0, false));
+            assert_eq!(found, [0.0; 5], "{isa:?}");
+        }
+    }
+
+    #[test]
     fn softplus_does_not_overflow() {
         assert!((softplus(1000f32) - 1000.0).abs() < 1e-3);
         assert_eq!(softplus(-1000f32), 0.0);

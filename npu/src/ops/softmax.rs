@@ -254,6 +254,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_far_below_the_greatest_has_no_share() {
+        let x = [0.0, -87.8, -1e30, f32::NEG_INFINITY, -104.0];
+        for (count, isa) in (2..40).flat_map(|count| Isa::ALL.map(|isa| (count, isa))) {
+            let x: Vec<f32> = x.into_iter().cycle().take(count).collect();
+            let case = Case::new(&ENTRY, 13).input(float(&[1, count], &x));
+            let found = isa::at_most(isa, || case.run());
+            let far = found.elements::<f32>().iter().zip(&x).filter(|(_, x)| **x < 0.0);
+            far.for_each(|(share, x)| assert_eq!(share.to_bits(), 0, "{isa:?}: {x}, {share:e}"));
+        }
+    }
+
+    #[test]
     fn along_the_last_axis_since_opset_13() {
         let case = Case::new(&ENTRY, 13).input(float(&[2, 2], &[0.0, 0.0, 1000.0, 0.0]));
         assert_close(&case.run(), &float(&[2, 2], &[0.5, 0.5, 1.0, 0.0]), 1e-6);
