@@ -74,17 +74,21 @@ impl Typed {
         self.absorb(conv, &affine).map(|()| "factors and offsets, in weights and bias")
     }
 
-    /// Tells why a convolution does not take in what alone reads its result.
+    /// Tells why a convolution does not take in what alone reads its result; of another
+    /// convolution nobody asks.
     fn tell_rest(&mut self, conv: usize, reader: usize) {
         let (node, next) = (&self.nodes[conv], &self.nodes[reader]);
         let Some(own) = node.op.as_any().downcast_ref::<Conv>() else { return };
+        if next.op.as_any().is::<Conv>() {
+            return;
+        }
         let why = if own.activation == Activation::None {
             "no function that can be taken in, and no known factor or offset for each map"
         } else {
             "there is a function already, and this is no factor or offset for all its maps"
         };
         let what = format!("`{}` ({:?}) stays behind it: {why}", next.name, next.op);
-        self.story.tell(node.output(), what);
+        self.story.tell_behind(node.output(), next.output(), what);
     }
 
     /// Tells which convolutions take in nothing as several read their results.

@@ -12,8 +12,7 @@ use npu::tensor::{TensorInfo, element_size};
 use prost::Message;
 
 use crate::error::CompileError;
-use crate::onnx;
-use crate::tensorflow;
+use crate::{onnx, tensorflow, whole};
 
 /// Oldest and newest file versions that are read.
 const IR_VERSIONS: std::ops::RangeInclusive<i64> = 1..=20;
@@ -96,11 +95,12 @@ pub fn import(model: Bytes) -> Result<Imported, CompileError> {
 pub fn import_with(model: Bytes, files: &[(String, Bytes)]) -> Result<Imported, CompileError> {
     // The first field of a model is a number, that of a graph a node.
     if model.first() == Some(&NODE) {
-        let graph = tensorflow::decode(model).map_err(CompileError::NotTensorFlow)?;
+        let read = tensorflow::decode(model.clone());
+        let words = |error| whole::cut_short(&model, &whole::GRAPH_DEF).unwrap_or(error);
+        let graph = read.map_err(|error| CompileError::NotTensorFlow(words(error)))?;
         return tensorflow::import(&graph);
     }
-    let model = onnx::ModelProto::decode(model)
-        .map_err(|error| CompileError::NotOnnx(error.to_string()))?;
+    let model = decode(&model)?;
     let version = model.ir_version.unwrap_or(0);
     let graph = model.graph.ok_or_else(|| CompileError::NotOnnx("there is no graph".to_owned()))?;
     if !IR_VERSIONS.contains(&version) {
@@ -301,6 +301,13 @@ fn external(tensor: &onnx::TensorProto, files: &[(String, Bytes)]) -> Result<Byt
     Ok(file.slice(offset..end))
 }
 
+fn decode(model: &Bytes) -> Result<onnx::ModelProto, CompileError> {
+    onnx::ModelProto::decode(model.clone()).map_err(|error| {
+        let cut = whole::cut_short(model, &whole::MODEL_PROTO);
+        CompileError::NotOnnx(cut.unwrap_or_else(|| error.to_string()))
+    })
+}
+
 /// Names of the files beside a model that its initializers lie in: each once, as the model says.
 ///
 /// # Errors
@@ -309,8 +316,7 @@ pub fn external_files(model: Bytes) -> Result<Vec<String>, CompileError> {
     if model.first() == Some(&NODE) {
         return Ok(Vec::new());
     }
-    let model = onnx::ModelProto::decode(model)
-        .map_err(|error| CompileError::NotOnnx(error.to_string()))?;
+    let model = decode(&model)?;
     let graph = model.graph.unwrap_or_default();
     let names: BTreeSet<&str> = graph.initializer.iter().filter_map(location).collect();
     Ok(names.into_iter().map(str::to_owned).collect())

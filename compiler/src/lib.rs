@@ -35,6 +35,7 @@ mod tidy;
 mod transposed;
 mod transposes;
 mod typed;
+mod whole;
 
 use bytes::Bytes;
 use npu::aligned::AlignedBytes;

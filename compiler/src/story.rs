@@ -28,6 +28,8 @@ pub(crate) struct Story {
     index_of: BTreeMap<TensorIndex, usize>,
     stands_for: BTreeMap<TensorIndex, TensorIndex>,
     told: BTreeMap<TensorIndex, Vec<String>>,
+    /// What follows a node and was not taken in at first, and what to say if it never is.
+    behind: BTreeMap<TensorIndex, (TensorIndex, String)>,
 }
 
 impl Story {
@@ -65,6 +67,11 @@ impl Story {
         }
     }
 
+    /// The node that makes `tensor` has not taken in the one that makes `next`.
+    pub(crate) fn tell_behind(&mut self, tensor: TensorIndex, next: TensorIndex, what: String) {
+        self.behind.insert(self.origin(tensor), (next, what));
+    }
+
     /// The node that makes `by` takes in the one that makes `taken`.
     pub(crate) fn takes(&mut self, by: TensorIndex, taken: TensorIndex, what: &str) {
         let (by, taken) = (self.origin(by), self.origin(taken));
@@ -82,7 +89,10 @@ impl Story {
         }
         let fate = |(tensor, node, op): &(TensorIndex, String, String)| {
             let task = of.get(tensor).map(|task| (*task).to_owned());
+            let behind = self.behind.get(tensor);
+            let behind = behind.filter(|(next, _)| self.origin(*next) != *tensor);
             let told = self.told.get(tensor).into_iter().flatten().cloned();
+            let told = behind.map(|(_, what)| what.clone()).into_iter().chain(told);
             let what: Vec<String> = task.into_iter().chain(told).collect();
             Fate { node: node.trim_matches('`').to_owned(), op: op.clone(), what: what.join("; ") }
         };

@@ -112,6 +112,11 @@ macro_rules! stage_error {
             pub fn problem(&self) -> &Problem {
                 match self { $(Self::$case(problem) => problem,)* }
             }
+
+            #[allow(dead_code, reason = "not every stage puts errors together")]
+            pub(crate) fn problem_mut(&mut self) -> &mut Problem {
+                match self { $(Self::$case(problem) => problem,)* }
+            }
         }
 
         impl fmt::Display for $name {

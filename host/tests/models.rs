@@ -168,10 +168,13 @@ fn what_does_not_fit_is_refused_with_its_place() {
 fn cores_and_priorities_have_their_range_and_a_device_one_number_of_cores() {
     let model = Model::new("cores", &onnx::model("Add", &["p", "q"], Some(2)));
     let node = || model.node().input("p", "a").input("q", "b");
-    let cases: [(FlowNode, &[&str]); 4] = [
-        (node().cores(0), &["`cores`", "1 to 64 cores"]),
-        (node().cores(65), &["`cores`", "1 to 64 cores"]),
-        (node().priority(0, 3), &["`priority`", "priorities from 0 (first) to 2"]),
+    let cases: [(FlowNode, &[&str]); 7] = [
+        (node().cores(0), &["`cores`", "found:    0\n", "1 to 64 cores"]),
+        (node().cores(65), &["`cores`", "found:    65\n", "1 to 64 cores"]),
+        (node().priority(0, 3), &["`priority.event`", "found:    3\n", "from 0 (first) to 2"]),
+        (node().priority(7, 0), &["`priority.process`", "found:    7\n", "from 0 (first) to 2"]),
+        (FlowNode { threads: 65, ..node() }, &["`threads`", "found:    65\n", "1 to 64"]),
+        (node().device(63), &["`device`", "found:    63\n", "a device from 0 to 62"]),
         (FlowNode::udf("libx.so", "F").priority(0, 0).cores(1), &["`cores`", "`priority`"]),
     ];
     for (node, expected) in cases {

@@ -655,3 +655,27 @@ fn files() {
     let json = graph_file::from_json("{\"name\": \"g\", \"name\": \"h\"}", "g.json").unwrap_err();
     assert!(json.to_string().contains("duplicate key"), "{json}");
 }
+
+#[test]
+fn a_library_that_several_nodes_miss_is_one_error() {
+    let node = |name: &str, library: &str| {
+        format!(
+            "  {name}:\n    library: {library}\n    function: f\n    inputs: {{x: in}}\n    \
+             outputs:\n      y: {{dtype: int8, shape: [1]}}\n"
+        )
+    };
+    let nodes = [("a", "no.so"), ("b", "no.so"), ("c", "other.so"), ("d", "no.so")];
+    let nodes: String = nodes.iter().map(|(name, library)| node(name, library)).collect();
+    let text = format!(
+        "name: f\ninputs:\n  in: {{dtype: int8, shape: [1]}}\nnodes:\n{nodes}outputs:\n  \
+         oa: a.y\n  ob: b.y\n  oc: c.y\n  od: d.y\n"
+    );
+    let graph = graph_file::from_yaml(&text, "f.yaml").unwrap();
+    let errors = graph.check().unwrap_err().errors;
+    let found: Vec<&str> = errors.iter().map(|one| one.problem().found.as_str()).collect();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("no.so: No such file"), "{found:?}");
+    assert!(found[0].ends_with("(also of nodes `b`, `d`)"), "{found:?}");
+    assert_eq!(errors[0].problem().place.node.as_deref(), Some("a"));
+    assert!(found[1].contains("other.so") && !found[1].contains("also"), "{found:?}");
+}

@@ -69,6 +69,15 @@ fn why_a_convolution_takes_in_nothing() {
 }
 
 #[test]
+fn a_convolution_behind_a_convolution_is_not_said_to_stay() {
+    let own = image(16)
+        .node("Conv", &["x", "w"], "c")
+        .node("Conv", &["c", "w"], "d")
+        .output("d", FLOAT, None);
+    assert_eq!(told(&own), ["Conv.c: task 1, BlockedConv", "Conv.d: task 2, BlockedConv"]);
+}
+
+#[test]
 fn sums_views_products_and_transposes() {
     let perm = |own: &[i64]| [("perm", AttributeValue::Ints(own.to_vec()))];
     let own = image(16)
@@ -104,6 +113,7 @@ fn sums_views_products_and_transposes() {
     for (line, start) in lines.iter().zip(starts) {
         assert!(line.starts_with(start), "{line}; expected {start}");
     }
+    assert_eq!(lines[0], "Conv.c: task 1, BlockedConv", "of a sum that it takes in");
     assert!(lines[7].ends_with("Dense; weights packed"), "{}", lines[7]);
     let why = "second operand not packed: 4 columns fill less than half of blocks of 16";
     assert!(lines[9].ends_with(why), "{}", lines[9]);

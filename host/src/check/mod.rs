@@ -219,5 +219,52 @@ pub(crate) fn check(mut graph: FlowGraph, here: bool) -> Result<CheckedFlow, Ref
 }
 
 fn stop_if_any(errors: &mut Vec<CheckError>) -> Result<(), Refused> {
-    if errors.is_empty() { Ok(()) } else { Err(Refused { errors: std::mem::take(errors) }) }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Refused { errors: once(std::mem::take(errors)) })
+}
+
+/// A file that several nodes miss is one error, which names them.
+fn once(errors: Vec<CheckError>) -> Vec<CheckError> {
+    let mut own: Vec<CheckError> = Vec::new();
+    let mut also: Vec<Vec<String>> = Vec::new();
+    for error in errors {
+        let same = own.iter().position(|known| is_same_file(known, &error));
+        match same.and_then(|index| also.get_mut(index)) {
+            Some(also) => also.extend(error.problem().place.node.as_deref().map(in_ticks)),
+            None => {
+                own.push(error);
+                also.push(Vec::new());
+            }
+        }
+    }
+    for (error, also) in own.iter_mut().zip(also) {
+        if !also.is_empty() {
+            let problem = error.problem_mut();
+            let nodes = if also.len() == 1 { "node" } else { "nodes" };
+            problem.found = format!("{} (also of {nodes} {})", problem.found, also.join(", "));
+        }
+    }
+    own
+}
+
+fn in_ticks(name: &str) -> String {
+    format!("`{name}`")
+}
+
+/// Whether both say the same of one file of different nodes.
+fn is_same_file(one: &CheckError, other: &CheckError) -> bool {
+    use CheckError::{Library, Model, Project, Setting};
+    let kind = matches!(
+        (one, other),
+        (Library(_), Library(_)) | (Project(_), Project(_)) | (Model(_), Model(_))
+    );
+    let (a, b) = (one.problem(), other.problem());
+    let attribute = matches!((one, other), (Setting(_), Setting(_)))
+        && a.place.port.as_deref().is_some_and(|port| port.starts_with("`attrs."));
+    (kind || attribute)
+        && a.place.node != b.place.node
+        && (&a.place.port, &a.found, &a.expected, &a.hint)
+            == (&b.place.port, &b.found, &b.expected, &b.hint)
 }

@@ -93,10 +93,7 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
     let (copy, pinned) =
         (node.writable_inputs == WritableInputs::Copy, "all models of a device share one process");
     let copies = node.forwarding == Forwarding::Copy;
-    let cores = node.cores.is_some_and(|cores| !(1..=MAX_CORES).contains(&cores));
-    let priorities = [node.priority.process, node.priority.event];
-    let priority = priorities.iter().flatten().any(|number| *number > MAX_PRIORITY);
-    let foreign: [(&str, bool, &str); 14] = [
+    let foreign: [(&str, bool, &str); 10] = [
         ("library", !node.library.as_os_str().is_empty(), "a node has a library or a model"),
         ("function", !node.function.is_empty(), "a node has a function or a model"),
         ("project", node.project.is_some(), "a node has a project or a model"),
@@ -107,14 +104,23 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
         ("holds", node.holds > 0, "a model keeps no input beyond its run"),
         ("env", !node.env.is_empty(), pinned),
         ("cpu", !node.cpu.is_empty(), pinned),
-        ("device", node.device > MAX_DEVICE, "a device from 0 to 62"),
-        ("cores", cores, "1 to 64 cores"),
-        ("priority", priority, "priorities from 0 (first) to 2"),
-        ("threads", !(1..=MAX_THREADS).contains(&node.threads), "1 to 64 threads"),
     ];
     for (key, given, why) in foreign {
         if given {
             refuse(place, key, "a model with it", why, "correct or remove it", errors);
+        }
+    }
+    let Priority { process, event } = node.priority;
+    let priorities = "priorities from 0 (first) to 2";
+    for (key, value, range, expected) in [
+        ("device", Some(node.device), 0..=MAX_DEVICE, "a device from 0 to 62"),
+        ("cores", node.cores, 1..=MAX_CORES, "1 to 64 cores"),
+        ("priority.process", process, 0..=MAX_PRIORITY, priorities),
+        ("priority.event", event, 0..=MAX_PRIORITY, priorities),
+        ("threads", Some(node.threads), 1..=MAX_THREADS, "1 to 64 threads"),
+    ] {
+        if let Some(value) = value.filter(|value| !range.contains(value)) {
+            refuse(place, key, &value.to_string(), expected, "correct or remove it", errors);
         }
     }
     for desc in node.inputs_tensor_desc.iter().filter(|desc| desc.shape.0.iter().any(|d| *d < 0)) {

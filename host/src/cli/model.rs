@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{CELL_MAX, Failure, print, shown, shown_up_to};
 use crate::error::io_text;
 use crate::graph::{DType, TensorDesc};
-use crate::model::{self, Loadable};
+use crate::model::{self, Loadable, Port};
 use crate::plan::bytes_text;
 
 /// Arguments of both commands.
@@ -26,11 +26,32 @@ impl Source {
     pub(super) fn load(&self, anew: bool) -> Result<Loadable, Failure> {
         let bound = self.input.iter().map(|text| desc(text)).collect::<Result<Vec<_>, _>>()?;
         let name = self.model.file_name().unwrap_or_default().to_string_lossy();
-        model::load(&name, &self.model, &bound, !(self.no_cache || anew)).map_err(|error| {
+        let loaded = model::load(&name, &self.model, &bound, !(self.no_cache || anew));
+        let loaded = loaded.map_err(|error| {
             let what = format!("{}: model", self.model.display());
             Failure::system(&what, &error.found, error.expected, error.hint)
-        })
+        })?;
+        bound.iter().try_for_each(|desc| fits(desc, &loaded.inputs))?;
+        Ok(loaded)
     }
+}
+
+/// A compiled model has its dims: they are the ones that were asked for, or this is refused.
+fn fits(asked: &TensorDesc, inputs: &[Port]) -> Result<(), Failure> {
+    let name = asked.name.as_deref().unwrap_or_default();
+    let own = inputs.iter().find(|port| port.name == name);
+    if own.is_some_and(|port| port.shape == asked.shape) {
+        return Ok(());
+    }
+    let found = own.map_or_else(
+        || format!("`{name}`, which is no input of the model"),
+        |_| format!("`{name}` as {}", asked.shape),
+    );
+    let inputs: Vec<String> =
+        inputs.iter().map(|port| format!("`{}` as {}", port.name, port.shape)).collect();
+    let expected = format!("what the model has: {}", inputs.join(", "));
+    let hint = "correct it; a compiled model keeps its dims: compile the one it was made of anew";
+    Err(Failure::usage("--input", &found, &expected, hint))
 }
 
 /// `x=1x3x224x224`.
@@ -64,13 +85,28 @@ pub(super) fn compile(
     }
     write_named(&path, loaded.program.bytes()).map_err(|error| {
         let what = format!("can't write {}", path.display());
-        Failure::system(&what, &io_text(&error), "a file that can be written", "name it with `-o`")
+        match missing_folder(&path) {
+            Some(folder) => {
+                let found = format!("the folder {} is not there", folder.display());
+                let hint = "make the folder, or name a file elsewhere with `-o`";
+                Failure::system(&what, &found, "a file in a folder that is there", hint)
+            }
+            None => {
+                let hint = "name it with `-o`";
+                Failure::system(&what, &io_text(&error), "a file that can be written", hint)
+            }
+        }
     })?;
     let mut text = format!("{}: {}\n", path.display(), summary(&loaded));
     if explain {
         text.push_str(&explanation(&loaded));
     }
     print(&text)
+}
+
+/// The folder that a file is to be in, unless it is there.
+fn missing_folder(path: &Path) -> Option<&Path> {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }
 
 /// A line for each node of the model.

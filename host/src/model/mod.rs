@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use compiler::{Fate, Options};
+use compiler::{CompileError, Fate, Options};
 use npu::aligned::AlignedBytes;
 use npu::inspect::{Report, inspect};
 use npu::program::{MAGIC, Om};
@@ -151,18 +151,10 @@ pub fn load(
         expected: "a model that this version can compile",
         hint,
     };
-    let options = options(bytes.clone(), bound)
-        .map_err(|error| refuse(error, "correct `inputs_tensor_desc`"))?;
+    let options = options(bytes.clone(), bound).map_err(|(error, hint)| refuse(error, hint))?;
     let options = Options { files, ..options };
-    let compiled = compiler::compile(bytes, &options).map_err(|error| {
-        let hint = match error {
-            compiler::CompileError::Input { .. } => {
-                "bind the input: `inputs_tensor_desc` of a node, `--input NAME=1x3x224x224`"
-            }
-            _ => "export the model with the ops, opset and attributes that are supported",
-        };
-        refuse(error.to_string(), hint)
-    })?;
+    let compiled = compiler::compile(bytes, &options)
+        .map_err(|error| refuse(error.to_string(), hint(&error)))?;
     for warning in &compiled.warnings {
         notice::say(&format!("compile {node}: {warning}"));
     }
@@ -173,6 +165,19 @@ pub fn load(
     let loaded = check(compiled.om)
         .map_err(|error| refuse(error, "report this: a fault of the compiler"))?;
     Ok(Loadable { fates: compiled.fates, ..loaded })
+}
+
+/// What to do about a model that is not compiled.
+fn hint(error: &CompileError) -> &'static str {
+    match error {
+        CompileError::NotOnnx(_) | CompileError::NotTensorFlow(_) => {
+            "name a model's file, or fetch or export it anew"
+        }
+        CompileError::Input { .. } => {
+            "bind the input: `inputs_tensor_desc` of a node, `--input NAME=1x3x224x224`"
+        }
+        _ => "export the model with the ops, opset and attributes that are supported",
+    }
 }
 
 /// The files beside a model that its tensors lie in. Names that lead out of the model's folder, by
@@ -222,12 +227,12 @@ fn check(bytes: AlignedBytes) -> Result<Loadable, String> {
     Ok(Loadable { program, report, inputs, outputs, fates: Vec::new() })
 }
 
-/// Names and dims as the compiler takes them.
-fn options(model: Bytes, bound: &[TensorDesc]) -> Result<Options, String> {
+/// Names and dims as the compiler takes them; else what is wrong, and what to do.
+fn options(model: Bytes, bound: &[TensorDesc]) -> Result<Options, (String, &'static str)> {
     if bound.is_empty() {
         return Ok(Options::default());
     }
-    let imported = compiler::import(model).map_err(|error| error.to_string())?;
+    let imported = compiler::import(model).map_err(|error| (error.to_string(), hint(&error)))?;
     let names: Vec<&str> = imported.input_names().collect();
     let one = |(index, desc): (usize, &TensorDesc)| {
         let name = desc.name.as_deref().or_else(|| names.get(index).copied());
@@ -239,7 +244,8 @@ fn options(model: Bytes, bound: &[TensorDesc]) -> Result<Options, String> {
         let dims = dims.map_err(|_| format!("`inputs_tensor_desc` {name}: {}", desc.shape))?;
         Ok((name.to_owned(), dims))
     };
-    let input_shapes = bound.iter().enumerate().map(one).collect::<Result<_, String>>()?;
+    let input_shapes = bound.iter().enumerate().map(one).collect::<Result<_, String>>();
+    let input_shapes = input_shapes.map_err(|error| (error, "correct `inputs_tensor_desc`"))?;
     Ok(Options { input_shapes, ..Options::default() })
 }
 

@@ -214,3 +214,47 @@ fn refusals_say_what_to_do() {
         }
     }
 }
+
+#[test]
+fn dims_for_a_compiled_model_are_its_own_or_refused() {
+    let folder = Folder::new("om-dims");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
+    let om = folder.path("m.om");
+    let (exit, _, err) = run(&folder, &["compile", &model, "-o", &om]);
+    assert_eq!(exit, 0, "{err}");
+    for command in ["inspect", "compile"] {
+        let (exit, _, err) = run(&folder, &[command, &om, "--input", "p=2x3"]);
+        assert_eq!(exit, 0, "{err}");
+        for (input, found) in [
+            ("p=4x3", "found:    `p` as [4, 3]"),
+            ("nobody=2x3", "found:    `nobody`, which is no input of the model"),
+        ] {
+            let (exit, _, err) = run(&folder, &[command, &om, "--input", input]);
+            assert!(exit == 2 && err.contains(found), "{exit} {err}");
+            assert!(err.contains("`p` as [2, 3], `q` as [2, 3]"), "{err}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let folder = Folder::new("om-nodir");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
+    let (nowhere, output) = (folder.path("nowhere"), folder.path("nowhere/m.om"));
+    let (exit, _, err) = run(&folder, &["compile", &model, "-o", &output]);
+    let found = format!("the folder {nowhere} is not there");
+    assert!(exit != 0 && err.contains(&found) && err.contains("make the folder"), "{exit} {err}");
+}
+
+#[test]
+fn a_model_that_is_cut_short_is_called_that() {
+    let folder = Folder::new("om-cut");
+    let whole = onnx::model("Add", &["p", "q"], Some(2));
+    let model = folder.file("m.onnx", &whole[..whole.len() / 2]);
+    for inputs in [&[][..], &["--input", "p=2x3"]] {
+        let (exit, _, err) = run(&folder, &[&["inspect", &model][..], inputs].concat());
+        for part in ["truncated: field `graph` at byte ", "fetch or export it anew"] {
+            assert!(exit != 0 && err.contains(part), "{exit} {err}");
+        }
+    }
+}
