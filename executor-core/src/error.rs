@@ -128,6 +128,8 @@ codes! {
     WRITE_FAULT = Code::OWN_FIRST + 16, "write into a foreign partition";
     /// The session is closed.
     SESSION_CLOSED = Code::OWN_FIRST + 17, "session closed";
+    /// An executor was killed while it held this id: no progress within its `stall_ms`.
+    STALLED = Code::OWN_FIRST + 18, "the executor was killed: no progress within `stall_ms`";
 }
 
 impl Code {

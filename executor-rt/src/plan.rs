@@ -166,8 +166,10 @@ pub mod exit_kind {
     pub const EXITED: u32 = 1;
     /// A signal ended it; `exit_value` is the signal's number.
     pub const SIGNALLED: u32 = 2;
-    /// The supervisor killed it because it was not ready in time or made no progress.
+    /// The supervisor killed it because it made no progress.
     pub const STALLED: u32 = 3;
+    /// The supervisor killed it because it was not ready in time.
+    pub const LATE: u32 = 4;
 }
 
 /// `StatusCtl::phase` values.

@@ -168,7 +168,10 @@ impl Loaded {
                     .ok_or(Fault::Output(index))?,
             });
         }
-        let run = model.run_with(&inputs, &mut outputs, arena, team, |_| {}).map_err(Fault::Run);
+        // A run that goes on task by task is no stall.
+        let ctl = worker.private.ctl;
+        let ended = |_| add(&ctl.progress, 1);
+        let run = model.run_with(&inputs, &mut outputs, arena, team, ended).map_err(Fault::Run);
         if copied != 0 {
             add(&worker.private.ctl.bytes_copied, copied);
         }

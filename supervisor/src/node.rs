@@ -34,8 +34,8 @@ pub(crate) struct Live {
     pub(crate) ready: bool,
     /// A signal stopped it.
     pub(crate) stopped: bool,
-    /// The supervisor killed it for lack of progress.
-    pub(crate) killed: bool,
+    /// The supervisor killed it, for this [`executor_rt::plan::exit_kind`].
+    pub(crate) killed: Option<u32>,
     /// What each of its slots was last seen doing.
     pub(crate) watches: Vec<ProcWatch>,
 }
@@ -114,11 +114,12 @@ impl Node {
         }
     }
 
-    /// Kills its process once, with the reason in its log.
-    pub(crate) fn kill_stalled(&mut self, files: &Files, why: fmt::Arguments<'_>) {
+    /// Kills its process once, with the reason in its log; its status will show `kind`, an
+    /// [`executor_rt::plan::exit_kind`].
+    pub(crate) fn kill(&mut self, files: &Files, kind: u32, why: fmt::Arguments<'_>) {
         let pid = match self.live_mut() {
-            Some(live) if !live.killed => {
-                live.killed = true;
+            Some(live) if live.killed.is_none() => {
+                live.killed = Some(kind);
                 live.pid
             }
             _ => return,

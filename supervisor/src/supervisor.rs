@@ -173,7 +173,7 @@ impl Supervisor<'_> {
     fn deadline(&self, now: MonoTime) -> MonoTime {
         let node = |node: &Node| match &node.run {
             Run::Waiting(at) => Some(*at),
-            Run::Live(live) if !live.ready && !live.killed => {
+            Run::Live(live) if !live.ready && live.killed.is_none() => {
                 let elapsed_ms = now.since_ns(live.started) / 1_000_000;
                 Some(now.add_ms((elapsed_ms / 8).clamp(STARTING_MS_MIN, STARTING_MS_MAX)))
             }
@@ -208,7 +208,7 @@ impl Supervisor<'_> {
                         started: now,
                         ready: false,
                         stopped: false,
-                        killed: false,
+                        killed: None,
                         watches,
                     });
                     self.board.started(node.slots(), pid);

@@ -9,6 +9,7 @@ mod deploys;
 mod ends;
 mod models;
 mod refusals;
+mod stalls;
 mod stops;
 mod support;
 mod times;

@@ -164,7 +164,7 @@ words! {
         state: AtomicU32,
         /// Restarts so far.
         restarts: AtomicU32,
-        /// 0 none, 1 exited, 2 signalled, 3 stalled and killed.
+        /// 0 none, 1 exited, 2 signalled, 3 stalled and killed, 4 killed before it was ready.
         exit_kind: AtomicU32,
         /// Exit code or signal number of the last process.
         exit_value: AtomicU32,

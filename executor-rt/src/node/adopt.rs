@@ -13,6 +13,7 @@ use executor_core::primitive::Ordering;
 
 use super::reader::CACHED;
 use super::{Control, Node, Options};
+use crate::plan::exit_kind;
 
 /// Where the successor begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +70,10 @@ pub fn adopt<C: Control>(node: &mut Node<C>) -> Resume {
         let held = input.held.as_ref();
         held.is_some_and(|mbuf| node.worker.of(mbuf).input_mark().1 == delivered)
     });
-    decide(ctl, &node.options, complete && !node.reader.inputs.is_empty())
+    let status = node.group.memory.slot_status.get(node.worker.slot().0 as usize);
+    let kind = status.map(|status| status.exit_kind.load(Ordering::Relaxed));
+    let died = if kind == Some(exit_kind::STALLED) { Code::STALLED } else { Code::EXECUTOR_DIED };
+    decide(ctl, &node.options, complete && !node.reader.inputs.is_empty(), died)
 }
 
 /// No process gets as far as this in its sets.
@@ -89,8 +93,8 @@ fn restore_numbers(ctl: &SlotCtl) -> bool {
     false
 }
 
-/// The delivered set was inside the function.
-fn decide(ctl: &SlotCtl, options: &Options, complete: bool) -> Resume {
+/// The delivered set was inside the function when the process `died`.
+fn decide(ctl: &SlotCtl, options: &Options, complete: bool, died: Code) -> Resume {
     let attempts = ctl.attempts.load(Ordering::Relaxed);
     let fresh = ctl.committed.load(Ordering::Acquire) == 0 && complete;
     if options.redeliver && fresh && attempts <= options.poison_limit {
@@ -100,7 +104,7 @@ fn decide(ctl: &SlotCtl, options: &Options, complete: bool) -> Resume {
     let cause = Code(ctl.last_code.load(Ordering::Acquire));
     Resume::Answer(match cause {
         _ if options.redeliver && fresh && attempts > options.poison_limit => Code::POISON,
-        Code::SUCCESS => Code::EXECUTOR_DIED,
+        Code::SUCCESS => died,
         cause => cause,
     })
 }

@@ -387,6 +387,9 @@ fn start_hint(log: &str, (kind, value): (u32, u32), work: &Work) -> &'static str
     if log.contains("ENOMEM") {
         return "free memory, or allow more (`ulimit -v`, the limits of its control group)";
     }
+    if kind == exit_kind::LATE {
+        return "raise the node's `init_timeout_ms`, or make the start shorter";
+    }
     match (log.is_empty(), work) {
         // It never exits with 0 by itself before it is ready.
         (_, Work::Function) if code == Some(0) => {
@@ -454,6 +457,7 @@ mod tests {
         assert!(hint("hello", (signalled, 9)).contains("somebody killed it"));
         assert!(hint("hello", (signalled, 11)).contains("correct the library"));
         assert!(hint("", (exited, 127)).contains("of this version"));
+        assert!(hint("hello", (exit_kind::LATE, 9)).contains("`init_timeout_ms`"));
         for log in ["", "hello"] {
             assert!(hint(log, (exited, 0)).contains("the library called `exit`"));
         }

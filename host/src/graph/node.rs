@@ -169,8 +169,8 @@ pub struct FlowNode {
     /// Messages of each input port that the function keeps beyond Proc. Default 0.
     #[serde(default, skip_serializing_if = "is_default")]
     pub holds: u32,
-    /// Time without progress after which an instance that holds a queue lock is killed,
-    /// milliseconds. Default 2000.
+    /// Time without progress after which an instance is killed, milliseconds: one call of its
+    /// function, one task of its model, a queue's lock that it holds. Default 2000.
     #[serde(default = "default_stall_ms")]
     pub stall_ms: u32,
     /// Time to load the library and run init, milliseconds. Default 10000.

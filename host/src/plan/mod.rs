@@ -112,7 +112,7 @@ pub struct ExecutorPlan {
     pub writable_inputs: WritableInputs,
     /// What becomes of an input that the function sets as an output.
     pub forwarding: Forwarding,
-    /// A lock holder without progress is killed after this, milliseconds.
+    /// Without progress it is killed after this, milliseconds.
     pub stall_ms: u32,
     /// Time for load and init, milliseconds.
     pub init_timeout_ms: u32,

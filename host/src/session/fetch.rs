@@ -15,7 +15,7 @@ use super::ledger::{Answer, Settled};
 use super::message::{Event, Failure, Output};
 use super::{Ended, Shared, lock};
 use crate::deploy::group::{WAITER_FEED, WAITER_FETCH};
-use crate::plan::DeployPlan;
+use crate::plan::{DeployPlan, ExecutorPlan};
 
 /// Why there is no event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -188,10 +188,22 @@ fn destroyed(shared: &Shared, port: usize, code: Code) {
 fn coded(shared: &Shared, info: &executor_core::abi::MsgInfo) -> Failure {
     let code = Code::from_ret_code(info.ret_code);
     let slot = u32::try_from(info.worker_id).ok();
-    let node = slot.and_then(|slot| shared.plan.executor(slot)).map(|e| e.label.clone());
-    let reason = match code.name() {
-        Some(_) => code.text().to_owned(),
-        None => "a code of the function".to_owned(),
+    let executor = slot.and_then(|slot| shared.plan.executor(slot));
+    let reason = match (code.name(), executor) {
+        (_, Some(executor)) if code == Code::STALLED => stalled(&shared.plan, executor),
+        (Some(_), _) => code.text().to_owned(),
+        (None, _) => "a code of the function".to_owned(),
     };
-    Failure { code, node, reason }
+    Failure { code, node: executor.map(|executor| executor.label.clone()), reason }
+}
+
+/// What was not fast enough, and which number says so.
+fn stalled(plan: &DeployPlan, executor: &ExecutorPlan) -> String {
+    let device = plan.processes().find(|one| one.work.models().contains(&executor.slot));
+    let limit = device.unwrap_or(executor).stall_ms;
+    let what = match device {
+        None => "its function was in one call",
+        Some(_) => "a model of its device was in one task",
+    };
+    format!("killed: {what} for more than `stall_ms`, {limit} ms; raise it in the node")
 }

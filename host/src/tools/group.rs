@@ -72,7 +72,8 @@ pub fn end_text(kind: u32, value: u32) -> Option<String> {
             let name = signal.and_then(sys::signal::Signal::name);
             Some(name.map_or_else(|| format!("signal {value}"), str::to_owned))
         }
-        exit_kind::STALLED => Some("killed: no progress".to_owned()),
+        exit_kind::STALLED => Some("killed: no progress within `stall_ms`".to_owned()),
+        exit_kind::LATE => Some("killed: not ready within `init_timeout_ms`".to_owned()),
         other => Some(format!("end {other}, {value}")),
     }
 }
@@ -182,6 +183,6 @@ mod tests {
         assert_eq!(end_text(0, 0), None);
         assert_eq!(end_text(1, 3).as_deref(), Some("exit code 3"));
         assert_eq!(end_text(2, 9).as_deref(), Some("SIGKILL"));
-        assert_eq!(end_text(3, 9).as_deref(), Some("killed: no progress"));
+        assert_eq!(end_text(3, 9).as_deref(), Some("killed: no progress within `stall_ms`"));
     }
 }

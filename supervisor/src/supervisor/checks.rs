@@ -3,6 +3,7 @@
 use executor_core::abi::control::WAITERS;
 use executor_core::owner::WaiterId;
 use executor_core::primitive::Ordering;
+use executor_rt::plan::exit_kind;
 use executor_rt::waiter::{LOOK_MS, nudge_all};
 use sys::clock::MonoTime;
 
@@ -23,7 +24,8 @@ impl Supervisor<'_> {
                 let state = live.state();
                 self.board.set_state(node.slots(), state);
             } else if limit_ms != 0 && live.started.add_ms(limit_ms).is_past(now) {
-                node.kill_stalled(self.files, format_args!("not ready after {limit_ms} ms"));
+                let text = format_args!("not ready after {limit_ms} ms (`init_timeout_ms`)");
+                node.kill(self.files, exit_kind::LATE, text);
             }
         }
     }
@@ -61,8 +63,11 @@ impl Supervisor<'_> {
                 (ms >= limit_ms).then_some((slot, ms))
             });
             if let Some((slot, ms)) = stalled {
-                let text = format_args!("no progress in the function of slot {slot} for {ms} ms");
-                node.kill_stalled(self.files, text);
+                let text = format_args!(
+                    "no progress in the function of slot {slot} for {ms} ms (`stall_ms` is \
+                     {limit_ms}: raise it if one call, or one task of a model, takes so long)"
+                );
+                node.kill(self.files, exit_kind::STALLED, text);
             }
         }
     }
@@ -78,7 +83,7 @@ impl Supervisor<'_> {
                 Some(node) if node.live().is_some() => {
                     let ms = stalled.held_ms;
                     let text = format_args!("holds the lock of {name} for {ms} ms");
-                    node.kill_stalled(self.files, text);
+                    node.kill(self.files, exit_kind::STALLED, text);
                 }
                 None if stalled.holder == Some(0) => {}
                 _ => {

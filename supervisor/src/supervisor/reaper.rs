@@ -71,7 +71,7 @@ impl Supervisor<'_> {
         let run = std::mem::replace(&mut node.run, Run::Over);
         let (lived_ms, killed) = match &run {
             Run::Live(live) => (now.since_ns(live.started) / 1_000_000, live.killed),
-            _ => (0, false),
+            _ => (0, None),
         };
         drop(run);
         let (kind, value) = describe(event, killed);
@@ -117,14 +117,13 @@ fn ms(later: MonoTime, now: MonoTime) -> u64 {
 }
 
 /// The status words of an end.
-fn describe(event: Event, killed: bool) -> (u32, u32) {
+fn describe(event: Event, killed: Option<u32>) -> (u32, u32) {
     let (kind, value) = match event {
         Event::Exited(code) => (exit_kind::EXITED, code),
         Event::Signalled { signal, .. } => (exit_kind::SIGNALLED, signal.raw()),
         Event::Stopped | Event::Continued => (exit_kind::NONE, 0),
     };
-    let kind = if killed { exit_kind::STALLED } else { kind };
-    (kind, u32::try_from(value).unwrap_or(u32::MAX))
+    (killed.unwrap_or(kind), u32::try_from(value).unwrap_or(u32::MAX))
 }
 
 /// How a process ended, for a log line.
@@ -156,9 +155,9 @@ mod tests {
     #[test]
     fn ends_in_status_words() {
         let killed = Event::Signalled { signal: Signal::KILL, core: false };
-        assert_eq!(describe(Event::Exited(127), false), (exit_kind::EXITED, 127));
-        assert_eq!(describe(killed, false), (exit_kind::SIGNALLED, 9));
-        assert_eq!(describe(killed, true), (exit_kind::STALLED, 9));
+        assert_eq!(describe(Event::Exited(127), None), (exit_kind::EXITED, 127));
+        assert_eq!(describe(killed, None), (exit_kind::SIGNALLED, 9));
+        assert_eq!(describe(killed, Some(exit_kind::STALLED)), (exit_kind::STALLED, 9));
     }
 
     #[test]

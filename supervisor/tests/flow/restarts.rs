@@ -106,8 +106,8 @@ fn a_node_that_does_not_get_ready_is_killed() {
     first.restart.max = 1;
     let flow = Flow::start(plan(false, vec![first]));
     flow.until("failure", |f| f.state(1) == SlotState::Failed);
-    assert_eq!((flow.generation(1), flow.exit(1)), (2, (exit_kind::STALLED, 9)));
-    assert!(flow.log().contains("not ready after 50 ms; killed"), "{}", flow.log());
+    assert_eq!((flow.generation(1), flow.exit(1)), (2, (exit_kind::LATE, 9)));
+    assert!(flow.log().contains("not ready after 50 ms (`init_timeout_ms`)"), "{}", flow.log());
 }
 
 #[test]
