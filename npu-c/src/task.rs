@@ -2,7 +2,8 @@
 
 use std::ffi::c_int;
 
-use npu_device::{TaskChange, TaskInfo, TaskType};
+use npu_device::codes::{FEATURE_NOT_SUPPORT, PARAM_INVALID, TASK_TYPE_NOT_SUPPORT};
+use npu_device::{Error, Result, TaskChange, TaskInfo, TaskType};
 
 use crate::model::put_handles;
 use crate::params::{self, Params};
@@ -18,6 +19,27 @@ pub(crate) fn kind(info: &TaskInfo) -> c_int {
         TaskType::EventReset => 4,
         TaskType::ValueWrite => 5,
         TaskType::ValueWait => 6,
+    }
+}
+
+/// `aclrtLaunchKernelAttrValue`, as words.
+type AttrValue = [u32; 4];
+
+/// What a kernel was launched with, by the number of an `aclrtLaunchKernelAttrId`.
+fn attribute(own: Handle, id: c_int) -> Result<AttrValue> {
+    let is = kind(&task(own)?.0);
+    if is != 1 {
+        let what = format!("a task of type {is} has no attributes of a kernel");
+        return Err(Error::new(TASK_TYPE_NOT_SUPPORT, what));
+    }
+    match id {
+        // A kernel begins as soon as a core is free, nothing of it is dumped, and it has no limit.
+        1 | 6 | 7 => Ok([0; 4]),
+        2..=5 => {
+            let what = format!("attribute {id} of a kernel: this device's cores have no such part");
+            Err(Error::new(FEATURE_NOT_SUPPORT, what))
+        }
+        _ => Err(Error::new(PARAM_INVALID, format!("attribute {id} of a kernel: 1 to 7"))),
     }
 }
 
@@ -43,6 +65,13 @@ api! {
             return Err(null("a place for the parameters"));
         }
         place.put(params::of(own)?)
+    }
+
+    fn aclmdlRIKernelTaskGetAttribute(own: Handle, id: c_int, place: Out<AttrValue>) {
+        if place.is_null() {
+            return Err(null("a place for the attribute"));
+        }
+        place.put(attribute(own, id)?)
     }
 
     fn aclmdlRITaskSetParams(own: Handle, wanted: Out<Params>) {

@@ -180,6 +180,28 @@ typedef struct {
     } u;
 } aclmdlRITaskParams;
 
+/* What a kernel can be launched with, by the vendor's numbers. What 2 to 5 are of is not here. */
+typedef enum {
+    ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE = 1,
+    ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE = 2,
+    ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE = 3,
+    ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET = 4,
+    ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH = 5,
+    ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP = 6,
+    ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT = 7
+} aclrtLaunchKernelAttrId;
+
+/* The value of one of them. */
+typedef union {
+    /* 0: as soon as a core is free. */
+    uint8_t schemMode;
+    /* 0: nothing is dumped. */
+    uint8_t isDataDump;
+    /* Seconds; 0: no limit. */
+    uint16_t timeout;
+    uint32_t rsv[4];
+} aclrtLaunchKernelAttrValue;
+
 /* ---- Devices and contexts ------------------------------------------------------------------ */
 
 /* How many devices there are: 1. */
@@ -450,6 +472,13 @@ aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type);
  * stream ends. 507009 for ACL_MODEL_RI_TASK_DEFAULT, and when the kernel's program was unloaded.
  */
 aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params);
+
+/*
+ * What a kernel was launched with. 507009 for a task of another type; 207000 for what this
+ * device's cores do not have (ids 2 to 5), 107000 for other ids.
+ */
+aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId,
+                                        aclrtLaunchKernelAttrValue *attrValue);
 
 /*
  * From the next aclmdlRIUpdate on a task of a complete model has these parameters: a kernel, a

@@ -51,6 +51,31 @@ static void kernels(uint32_t program)
     void **args = params.u.kernelTaskParams.args;
     EQUAL(args[0] == x && args[1] == y, 1);
 
+    /* What a kernel was launched with. */
+    const aclrtLaunchKernelAttrId here[] = {ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE,
+                                            ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP,
+                                            ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT};
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
+        aclrtLaunchKernelAttrValue value;
+        memset(&value, 0xff, sizeof value);
+        OK(aclmdlRIKernelTaskGetAttribute(tasks[0], here[i], &value));
+        EQUAL(value.schemMode == 0 && value.isDataDump == 0 && value.timeout == 0, 1);
+        for (int word = 0; word < 4; word++) EQUAL(value.rsv[word], 0);
+        EQUAL(aclmdlRIKernelTaskGetAttribute(tasks[0], here[i], NULL), ACL_ERROR_INVALID_PARAM);
+        EQUAL(aclmdlRIKernelTaskGetAttribute(tasks[1], here[i], &value),
+              ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT);
+        EQUAL(aclmdlRIKernelTaskGetAttribute(NULL, here[i], &value), ACL_ERROR_INVALID_PARAM);
+    }
+    aclrtLaunchKernelAttrValue kept;
+    memset(&kept, 0x55, sizeof kept);
+    for (int id = 2; id <= 5; id++)
+        EQUAL(aclmdlRIKernelTaskGetAttribute(tasks[0], (aclrtLaunchKernelAttrId)id, &kept),
+              ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    for (int id = 0; id <= 8; id += 8)
+        EQUAL(aclmdlRIKernelTaskGetAttribute(tasks[0], (aclrtLaunchKernelAttrId)id, &kept),
+              ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(kept.rsv[0], 0x55555555);
+
     /* The same program to other memory, from the next update on. */
     void *to[] = {x, z};
     params.u.kernelTaskParams.args = to;
@@ -91,6 +116,8 @@ static void kernels(uint32_t program)
     EQUAL(aclmdlRITaskGetParams(tasks[0], &other), ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT);
     OK(aclmdlRIDestroy(model));
     EQUAL(aclmdlRITaskGetParams(tasks[0], &other), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclmdlRIKernelTaskGetAttribute(tasks[0], ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT, &kept),
+          ACL_ERROR_RT_PARAM_INVALID);
 }
 
 static void values(const char *path)
