@@ -36,6 +36,7 @@ mod transposed;
 mod transposes;
 mod typed;
 mod whole;
+mod winograd;
 
 use bytes::Bytes;
 use npu::aligned::AlignedBytes;

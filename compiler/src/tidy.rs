@@ -23,6 +23,7 @@ impl Typed {
         self.remove_unused();
         self.block();
         self.add_residuals();
+        self.fewer_products();
         self.own_outputs();
         self
     }

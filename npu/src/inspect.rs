@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::aligned::align_up;
 use crate::ops::Activation;
-use crate::ops::blocked::{BlockedConv, BlockedDepthwise, Dense};
+use crate::ops::blocked::{BlockedConv, BlockedDepthwise, BlockedWinograd, Dense};
 use crate::ops::conv::Conv;
 use crate::program::{Om, Place, Task};
 use crate::tensor::TensorInfo;
@@ -149,7 +149,8 @@ fn op_name(task: &Task) -> String {
     let blocked = op.downcast_ref::<BlockedConv>().map(|conv| conv.activation);
     let depthwise = op.downcast_ref::<BlockedDepthwise>().map(|conv| conv.activation);
     let dense = op.downcast_ref::<Dense>().map(|dense| dense.activation);
-    match conv.or(blocked).or(depthwise).or(dense) {
+    let winograd = op.downcast_ref::<BlockedWinograd>().map(|conv| conv.activation);
+    match conv.or(blocked).or(winograd).or(depthwise).or(dense) {
         None | Some(Activation::None) => name.to_owned(),
         Some(activation) => format!("{name}+{}", activation.name()),
     }

@@ -293,5 +293,8 @@ pub(crate) fn planes<T>(
     }
 }
 
+mod bands;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use bands::{PLANES, bands};

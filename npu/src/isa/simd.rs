@@ -25,6 +25,8 @@ pub(crate) trait Simd: Copy + Debug {
     fn store(self, v: Self::V, to: &mut [f32; LANES]);
     /// `a + b`
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b`
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once where the machine can.
@@ -146,6 +148,11 @@ impl Simd for Portable {
     #[inline(always)]
     fn add(self, a: Self::V, b: Self::V) -> Self::V {
         each(|lane| a[lane] + b[lane])
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        each(|lane| a[lane] - b[lane])
     }
 
     #[inline(always)]

@@ -295,7 +295,7 @@ fn multiply<S: Simd, const P: usize, const B: usize>(
 /// Adds all maps of `P` pixels that lie `T` from each other: they have one address. The maps'
 /// blocks lie `plane` from each other.
 #[inline(always)]
-fn near<S: Simd, const P: usize, const B: usize, const T: usize>(
+pub(super) fn near<S: Simd, const P: usize, const B: usize, const T: usize>(
     simd: S,
     from: &[[f32; BLOCK]],
     plane: usize,

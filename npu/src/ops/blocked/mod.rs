@@ -22,6 +22,7 @@ mod resize;
 mod tests;
 mod window;
 mod window_pool;
+mod winograd;
 
 use crate::DataType;
 use crate::isa::LANES;
@@ -43,6 +44,7 @@ pub use reorder::{FromBlocked, ToBlocked};
 pub use resize::BlockedRepeat;
 pub use window::Window;
 pub use window_pool::BlockedPool;
+pub use winograd::{BlockedWinograd, pack_winograd};
 
 /// The ops, by number.
 pub(super) static LINES: &[Line] = &[
@@ -57,6 +59,7 @@ pub(super) static LINES: &[Line] = &[
     resize::ENTRY,
     window_pool::ENTRY,
     attend::ENTRY,
+    winograd::ENTRY,
     quantised::ENTRY,
     quantised_conv::ENTRY,
     quantised_conv::DEPTHWISE,

@@ -43,7 +43,7 @@ pub(super) fn run(op: &dyn Op, inputs: &[&Value]) -> Value {
 }
 
 /// In blocks, with NaN behind the last map.
-fn in_blocks(value: &Value) -> Value {
+pub(super) fn in_blocks(value: &Value) -> Value {
     let maps = value.info.shape.dims()[1];
     let own = run(&ToBlocked, &[value]);
     let dims = own.info.shape.dims();
@@ -59,7 +59,7 @@ fn in_blocks(value: &Value) -> Value {
     float(dims, &values)
 }
 
-fn plain(value: &Value, maps: usize) -> Value {
+pub(super) fn plain(value: &Value, maps: usize) -> Value {
     run(&FromBlocked { maps }, &[value])
 }
 
@@ -363,7 +363,7 @@ proptest! {
         w in [0usize..4, 0..4, 0..4, 0..40],
     ) {
         let entry = &LINES[op];
-        let words = [8, 8, 0, 1, 0, 1, 3, 2, 2, 10, 0][op];
+        let words = [8, 8, 0, 1, 0, 1, 3, 2, 2, 10, 0, 8][op];
         let mut numbers = numbers;
         if matches!(entry.code, 1007 | 1008) {
             // Two operands, or a size, and halves of blocks.
@@ -371,7 +371,7 @@ proptest! {
         }
         let mut bytes: Vec<u8> = numbers[..words].iter().flat_map(|n| n.to_le_bytes()).collect();
         let more = match entry.code {
-            1001 | 1002 | 1006 => 12,
+            1001 | 1002 | 1006 | 1016 => 12,
             1010 => 4,
             1020 => 24,
             _ => 0,
@@ -384,7 +384,7 @@ proptest! {
         let Ok(op) = entry.decode_params(&bytes) else { return Ok(()) };
         let [n, c, height, width] = x;
         let [m, kh, kw, k] = w;
-        let shapes: [&[usize]; 7] = [
+        let shapes: [&[usize]; 8] = [
             &[n, c, height, width, BLOCK],
             &[n, k, height, width],
             &[m, kh, kw, k, BLOCK],
@@ -392,6 +392,7 @@ proptest! {
             &[m, BLOCK],
             &[n, c, k],
             &[m, k, BLOCK],
+            &[m, 16, k, BLOCK],
         ];
         let pick = match entry.code {
             1001 if kh % 2 == 0 && kw % 2 == 0 => vec![0, 2, 4, 0],
@@ -401,6 +402,8 @@ proptest! {
             1003 => vec![1],
             1006 => vec![5, 6, 4],
             1007 => vec![0, 0],
+            1016 if kh % 2 == 0 => vec![0, 7, 4, 0],
+            1016 => vec![0, 7, 4],
             1020 if kh % 2 == 0 => vec![1, 1, 1],
             1020 if kw % 2 == 0 => vec![5, 5, 5],
             1020 => vec![1, 1, 1, 1],
