@@ -181,11 +181,14 @@ impl Loaded {
     /// Sends every output to its destinations.
     fn send(&mut self) -> Result<(), Code> {
         let Loaded { node, targets, logger, .. } = self;
+        // Outputs have the head of the first input; any of them can end the sequence.
+        let ends = node.reader.ends_sequence(&node.worker, node.trans_id);
         for (port, target) in targets.iter_mut().enumerate() {
             let Some(mut mbuf) = target.mbuf.take() else { continue };
             payload::set_tensor_desc(&node.worker, &mut mbuf, &target.desc);
             let access = node.worker.of(&mbuf);
             access.set_data_len((TENSOR_DESC_SIZE + target.bytes) as u64);
+            access.set_eos(ends);
             access.update_msg_info(|info| {
                 info.msg_type = MsgType::TENSOR_DATA;
                 info.ret_code = 0;

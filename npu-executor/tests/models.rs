@@ -217,6 +217,54 @@ fn codes_and_missing_data_are_passed_on_to_every_output_without_a_run() {
 }
 
 #[test]
+fn an_end_of_a_sequence_in_any_input_reaches_all_outputs() {
+    let mut device = Device::new();
+    let mut links = device.link(2, 2, 2);
+    let path = device.model(&models::sum(1));
+    device.preload(links.request(1, &path));
+    device.start();
+    for (id, (last, code)) in (1..).zip([
+        ([false, false], None),
+        ([false, true], None),
+        ([true, false], None),
+        ([false, true], Some(Code::SUCCESS)),
+        ([false, true], Some(Code(9999))),
+        ([true, false], Some(Code(9999))),
+        ([false, false], Some(Code(9999))),
+    ]) {
+        for (input, last) in last.into_iter().enumerate() {
+            let mbuf = device.tensor(id, DataType::FLOAT, &[1], &[2.0]);
+            device.worker.of(&mbuf).set_eos(last);
+            if let Some(code) = code.filter(|_| input == 0) {
+                device.mark(&mbuf, code);
+            }
+            device.feed_mbuf(&mut links, input, mbuf);
+        }
+        for output in 0..2 {
+            let got = device.fetch(&mut links, output);
+            match code {
+                None => got.assert_data(id, &[4.0]),
+                Some(code) => got.assert_answer(id, code),
+            }
+            assert_eq!(got.ends_sequence, last != [false, false], "{id}: {got:?}");
+        }
+    }
+    // The end that belongs to another id stays with that one.
+    device.feed(&mut links, 0, 8, &[1.0]);
+    let last = device.tensor(9, DataType::FLOAT, &[1], &[1.0]);
+    device.worker.of(&last).set_eos(true);
+    device.feed_mbuf(&mut links, 1, last);
+    device.feed(&mut links, 0, 9, &[1.0]);
+    for (id, ends) in [(8, false), (9, true)] {
+        for output in 0..2 {
+            let got = device.fetch(&mut links, output);
+            assert_eq!((got.id(), got.ends_sequence), (id, ends), "{got:?}");
+        }
+    }
+    device.finalize();
+}
+
+#[test]
 fn a_full_output_queue_holds_the_model_up_and_loses_nothing() {
     let mut device = Device::new();
     let mut links = device.with(2, &models::plus(&[0.0]));

@@ -380,8 +380,7 @@ impl<C: Control> Node<C> {
                     if let Some(input) = self.reader.with_id(&self.worker, trans_id) {
                         access.copy_head_from(&self.worker.of(input));
                     }
-                    let slot = self.worker.slot();
-                    access.update_msg_info(|info| as_answer(info, trans_id, code, slot));
+                    self.finish_answer(&mbuf, code);
                     return Ok(mbuf);
                 }
                 // A partition without a block of this size: the input's block serves, with no byte
@@ -403,17 +402,22 @@ impl<C: Control> Node<C> {
             });
             match copied {
                 Ok(mbuf) => {
-                    let access = self.worker.of(&mbuf);
-                    access.set_data_len(0);
-                    let trans_id = self.trans_id;
-                    let slot = self.worker.slot();
-                    access.update_msg_info(|info| as_answer(info, trans_id, code, slot));
+                    self.worker.of(&mbuf).set_data_len(0);
+                    self.finish_answer(&mbuf, code);
                     return Ok(mbuf);
                 }
                 Err(Code::NO_MBUF) => {}
                 Err(other) => return Err(self.ending.unwrap_or(End::Code(other))),
             }
         }
+    }
+
+    /// What its head says besides what it inherited. An answer speaks for all inputs of its id: one
+    /// that ends a sequence ends it for whoever gets the answer.
+    fn finish_answer(&self, mbuf: &Mbuf, code: Code) {
+        let (access, trans_id, slot) = (self.worker.of(mbuf), self.trans_id, self.worker.slot());
+        access.update_msg_info(|info| as_answer(info, trans_id, code, slot));
+        access.set_eos(self.reader.ends_sequence(&self.worker, trans_id));
     }
 
     /// Gives each input of set `set` that did not come a message with `code`.

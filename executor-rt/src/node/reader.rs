@@ -252,6 +252,15 @@ impl Reader {
         held.find(|mbuf| worker.of(mbuf).msg_info().trans_id == trans_id)
     }
 
+    /// Whether a message held with this id ends a sequence.
+    pub fn ends_sequence(&self, worker: &Worker<'static>, trans_id: u64) -> bool {
+        let mut held = self.inputs.iter().filter_map(|input| input.held.as_ref());
+        held.any(|mbuf| {
+            let access = worker.of(mbuf);
+            access.is_eos() && access.msg_info().trans_id == trans_id
+        })
+    }
+
     /// Message of a port.
     pub fn get(&self, port: usize) -> Option<&Mbuf> {
         self.inputs.get(port)?.held.as_ref()

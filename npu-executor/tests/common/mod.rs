@@ -226,12 +226,17 @@ impl Device {
     /// Feeds a message without data and with a code.
     pub(crate) fn feed_code(&mut self, links: &mut Links, input: usize, id: u64, code: Code) {
         let mbuf = self.tensor(id, DataType::FLOAT, &[1], &[0.0]);
-        self.worker.of(&mbuf).update_msg_info(|info| {
+        self.mark(&mbuf, code);
+        self.feed_mbuf(links, input, mbuf);
+    }
+
+    /// Makes it a message without data and with a code.
+    pub(crate) fn mark(&mut self, mbuf: &Mbuf, code: Code) {
+        self.worker.of(mbuf).update_msg_info(|info| {
             info.ret_code = code.to_ret_code();
             info.worker_id = 63;
             info.data_flag |= DataFlag::NULL_DATA.bits();
         });
-        self.feed_mbuf(links, input, mbuf);
     }
 
     /// The next message of an output; panics with the log when none comes.

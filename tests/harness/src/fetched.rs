@@ -10,6 +10,8 @@ pub struct Fetched {
     pub info: MsgInfo,
     /// Dims of its tensor.
     pub dims: Vec<i64>,
+    /// Whether its head has the end-of-sequence byte.
+    pub ends_sequence: bool,
     /// What follows the descriptor.
     pub values: Vec<u8>,
     /// First word of the user's part of its head: the id that was fed.

@@ -79,6 +79,7 @@ impl Rig {
             info: access.msg_info(),
             dims: desc.and_then(|desc| desc.dims().map(<[i64]>::to_vec)).unwrap_or_default(),
             values: payload::bytes(&access).get(TENSOR_DESC_SIZE..).unwrap_or(&[]).to_vec(),
+            ends_sequence: access.is_eos(),
             user: access.head_word(0),
             home: self.host.group.memory.blocks[mbuf.block() as usize].slot,
         };
