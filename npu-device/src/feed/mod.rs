@@ -2,17 +2,21 @@
 //!
 //! ```text
 //! dequeue each input (one by one, by time, by id) ─► copied into the model's memory
-//!   ─► the model is started ─► its end ─► an output for each queue, enqueued ─► once more
+//!   ─► an output message for each queue ─► the model is started ─► its end
+//!   ─► outputs are filled ─► enqueued ─► once more
 //! ```
 //! The work is a stream of the device's own CPU tasks, taken in *turns*: a turn goes on until a
 //! task has to wait, and then leaves the core. What it waits for asks for the next turn, which
 //! does that task again from its beginning ([`waits::Waits`]).
 
+mod alarm;
 mod align;
 mod message;
 mod run;
 mod state;
 mod task;
+#[cfg(test)]
+mod tests;
 mod waits;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -32,6 +36,7 @@ use crate::memory::Memory;
 use crate::model::Model;
 use crate::stream::{Stream, StreamFlags};
 
+use alarm::Alarm;
 pub use message::{Head, Message, MessageQueue};
 use run::Run;
 pub use state::{FeedOp, FeedState};
@@ -57,6 +62,8 @@ pub enum Align {
         max_cache: usize,
         /// Whether it is thrown away, or goes on with what is missing as a code.
         drop_out: bool,
+        /// How long one may wait before it leaves likewise, milliseconds; `None`: for ever.
+        timeout_ms: Option<u32>,
     },
 }
 
@@ -128,6 +135,8 @@ struct Loaded {
     end: Function,
     waits: Mutex<Waits>,
     run: Mutex<Run>,
+    /// Of ids that may not wait for ever.
+    alarm: Option<Alarm>,
 }
 
 impl Feed {
@@ -165,8 +174,8 @@ impl Feed {
     ///
     /// # Errors
     /// 21103 unless it is empty; 145008 when the numbers of queues do not fit; 21001 when nothing
-    /// is to be waited for, or a queue is another feed's already; 207005, 207008 when the device
-    /// has no function or stream left.
+    /// is to be waited for, a queue is another feed's already or the time of ids is 0; 207005,
+    /// 207008 when the device has no function, thread or stream left.
     pub fn load(&self, config: FeedConfig) -> Result<()> {
         let _alone = self.alone()?;
         let shared = &self.shared;
@@ -359,6 +368,11 @@ impl Loaded {
         let (queues, ports) = unique(&config.input_queues);
         check(&config, queues.len())?;
         let context = &shared.context;
+        let any_place = queues.len() + config.output_queues.len();
+        let weak = Arc::downgrade(shared);
+        let ring = move || with(&weak, |shared| shared.event(any_place));
+        let limited = matches!(config.align, Align::ById { timeout_ms: Some(_), .. });
+        let alarm = if limited { Some(Alarm::new(ring)?) } else { None };
         let (weak, weak_end) = (Arc::downgrade(shared), Arc::downgrade(shared));
         let turns = context.stream(StreamFlags::default())?;
         let compute = context.stream(StreamFlags::default()).inspect_err(|_| turns.abandon())?;
@@ -383,7 +397,7 @@ impl Loaded {
         run.rewind(queues.len(), &config.align);
         let (waits, run) = (Mutex::new(Waits::new(count)), Mutex::new(run));
         let loaded =
-            Arc::new(Self { config, queues, ports, turns, compute, turn, end, waits, run });
+            Arc::new(Self { config, queues, ports, turns, compute, turn, end, waits, run, alarm });
         loaded.subscribe(shared).inspect_err(|_| loaded.release())?;
         Ok(loaded)
     }
@@ -453,6 +467,9 @@ fn check(config: &FeedConfig, queues: usize) -> Result<()> {
         Align::ByTime { offsets, .. } if offsets.len() != queues => {
             let what = format!("{} offsets of time for {queues} queues", offsets.len());
             refuse(AICPU_PARAM_INVALID, what)
+        }
+        Align::ById { timeout_ms: Some(0), .. } => {
+            refuse(AICPU_PARAM_INVALID, "ids wait for 0 ms: at least 1, or for ever")
         }
         _ => Ok(()),
     }

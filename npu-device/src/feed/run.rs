@@ -15,9 +15,10 @@ use crate::lock::lock;
 pub(super) enum Work {
     Dequeue,
     CopyInputs,
+    PrepareOutputs,
     Activate,
     WaitEnd,
-    PrepareOutputs,
+    FillOutputs,
     Enqueue(usize),
     Repeat,
 }

@@ -1,6 +1,7 @@
 //! The tasks of a set. Each can be done again from its beginning until it is done.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use executor_core::abi::head::EOS_VALUE;
 use executor_core::error::Code;
@@ -13,6 +14,7 @@ use crate::feed::message::Message;
 use crate::feed::run::{Done, Run, Work};
 use crate::feed::{Align, Loaded, Shared};
 use crate::lock::lock;
+use crate::memory::Memory;
 
 /// What a task does that may have to wait.
 enum Dequeued {
@@ -55,8 +57,14 @@ impl Loaded {
     }
 
     pub(super) fn work(&self, at: usize) -> Work {
-        const BEFORE: [Work; 5] =
-            [Work::Dequeue, Work::CopyInputs, Work::Activate, Work::WaitEnd, Work::PrepareOutputs];
+        const BEFORE: [Work; 6] = [
+            Work::Dequeue,
+            Work::CopyInputs,
+            Work::PrepareOutputs,
+            Work::Activate,
+            Work::WaitEnd,
+            Work::FillOutputs,
+        ];
         let outputs = self.config.output_queues.len();
         match BEFORE.get(at) {
             Some(work) => *work,
@@ -71,7 +79,8 @@ impl Loaded {
             Work::CopyInputs => self.copy_inputs(run),
             Work::Activate => self.activate(shared, run),
             Work::WaitEnd => self.wait_end(shared),
-            Work::PrepareOutputs => self.prepare_outputs(run),
+            Work::FillOutputs => Ok(self.fill_outputs(run)),
+            Work::PrepareOutputs => Ok(self.prepare_outputs(run)),
             Work::Enqueue(output) => self.enqueue(run, output),
             Work::Repeat => self.repeat(run),
         }
@@ -82,7 +91,10 @@ impl Loaded {
         let outcome = match &self.config.align {
             Align::InOrder => self.each(run),
             Align::ByTime { offsets, interval } => self.by_time(run, offsets, *interval),
-            Align::ById { max_cache, drop_out } => self.by_id(run, *max_cache, *drop_out),
+            Align::ById { max_cache, drop_out, timeout_ms } => {
+                let limit = timeout_ms.map(|ms| Duration::from_millis(u64::from(ms)));
+                self.by_id(run, *max_cache, *drop_out, limit)
+            }
         };
         if let Ok(Dequeued::Wait) = outcome {
             return Ok(Done::Wait);
@@ -120,7 +132,13 @@ impl Loaded {
         }
     }
 
-    fn by_id(&self, run: &mut Run, max_cache: usize, drop_out: bool) -> Result<Dequeued> {
+    fn by_id(
+        &self,
+        run: &mut Run,
+        max_cache: usize,
+        drop_out: bool,
+        limit: Option<Duration>,
+    ) -> Result<Dequeued> {
         self.reset(self.any_place());
         let gather = run.gather.get_or_insert_with(Gather::default);
         loop {
@@ -128,7 +146,7 @@ impl Loaded {
                 run.set = set;
                 return Ok(Dequeued::All);
             }
-            match gather.forced_out(max_cache) {
+            match gather.forced_out(max_cache, limit) {
                 Some(_) if drop_out => continue,
                 Some(set) => {
                     run.set = set;
@@ -143,7 +161,13 @@ impl Loaded {
                     came = true;
                 }
             }
-            if !came && self.wait(self.any_place()) {
+            if came {
+                continue;
+            }
+            if let Some((alarm, limit)) = self.alarm.as_ref().zip(limit) {
+                alarm.set(gather.due(limit));
+            }
+            if self.wait(self.any_place()) {
                 return Ok(Dequeued::Wait);
             }
         }
@@ -194,18 +218,30 @@ impl Loaded {
         }
     }
 
-    fn prepare_outputs(&self, run: &mut Run) -> Result<Done> {
-        let Run { head, eos, null, .. } = *run;
+    /// A message for each output queue, with room for its data.
+    fn prepare_outputs(&self, run: &mut Run) -> Done {
         let skips = run.skips(self.config.abnormal.catch);
         run.outputs.clear();
         for output in 0..self.config.output_queues.len() {
-            let data = match self.config.outputs.get(output) {
-                Some(memory) if !skips => memory.read(<[u8]>::to_vec),
-                _ => Vec::new(),
-            };
-            let mut message = Message { head, data };
+            let memory = self.config.outputs.get(output).filter(|_| !skips);
+            let data = Vec::with_capacity(memory.map_or(0, Memory::size));
+            run.outputs.push(Some(Message { head: run.head, data }));
+        }
+        Done::Next
+    }
+
+    /// What the model made, and what is known of the set by now.
+    fn fill_outputs(&self, run: &mut Run) -> Done {
+        let (code, eos, null) = (run.code, run.eos, run.null);
+        let skips = run.skips(self.config.abnormal.catch);
+        for (output, message) in run.outputs.iter_mut().enumerate() {
+            let Some(message) = message else { continue };
+            message.data.clear();
+            if let Some(memory) = self.config.outputs.get(output).filter(|_| !skips) {
+                memory.read(|bytes| message.data.extend_from_slice(bytes));
+            }
             if self.config.abnormal.catch {
-                message.head.info.ret_code = run.code;
+                message.head.info.ret_code = code;
             }
             if eos {
                 message.head.eos = EOS_VALUE;
@@ -213,9 +249,8 @@ impl Loaded {
             if null {
                 message.head.set_null();
             }
-            run.outputs.push(Some(message));
         }
-        Ok(Done::Next)
+        Done::Next
     }
 
     fn enqueue(&self, run: &mut Run, output: usize) -> Result<Done> {

@@ -342,7 +342,7 @@ fn v7_39_by_time_the_oldest_is_dropped() {
 #[test]
 fn v7_39_by_id_messages_out_of_order_pair_up() {
     let mut bench = Bench::new(2);
-    bench.config.align = Align::ById { max_cache: 0, drop_out: false };
+    bench.config.align = Align::ById { max_cache: 0, drop_out: false, timeout_ms: None };
     bench.start();
     let mut routed = message(1, 13);
     routed.head.info.route_label = 4;
@@ -361,7 +361,7 @@ fn v7_39_by_id_messages_out_of_order_pair_up() {
 fn v7_39_by_id_the_lowest_leaves_when_too_many_wait() {
     for drop_out in [false, true] {
         let mut bench = Bench::new(2);
-        bench.config.align = Align::ById { max_cache: 2, drop_out };
+        bench.config.align = Align::ById { max_cache: 2, drop_out, timeout_ms: None };
         bench.config.abnormal = CATCH;
         bench.start();
         for id in [9, 4, 7] {
@@ -382,12 +382,62 @@ fn v7_39_by_id_the_lowest_leaves_when_too_many_wait() {
         assert_eq!(bench.runs(), 2);
     }
     let mut bench = Bench::new(2);
-    bench.config.align = Align::ById { max_cache: 1, drop_out: false };
+    bench.config.align = Align::ById { max_cache: 1, drop_out: false, timeout_ms: None };
     bench.start();
     bench.put(0, message(1, 1));
     bench.put(0, message(2, 2));
     assert_eq!(bench.feed.wait_outcome(LONG).unwrap().0, 21_108);
     assert_eq!(bench.feed.state(), Error);
+}
+
+#[test]
+fn v7_39_by_id_one_that_waits_too_long_leaves() {
+    for drop_out in [false, true] {
+        let mut bench = Bench::new(2);
+        bench.config.align = Align::ById { max_cache: 0, drop_out, timeout_ms: Some(30) };
+        bench.config.abnormal = CATCH;
+        bench.start();
+        // Nothing else comes that could wake it.
+        bench.put(1, message(9, 1));
+        if drop_out {
+            until(|| bench.config.input_queues[1].is_empty());
+            bench.put(1, message(4, 1));
+            until(|| bench.config.input_queues[1].is_empty());
+            let taken = std::time::Instant::now();
+            until(|| taken.elapsed() > Duration::from_millis(60));
+            // It was thrown away: what comes of it now waits alone.
+            bench.put(0, message(9, 90));
+            // Both of an id, until a machine with other work is quick enough.
+            let found = (100..200).find_map(|id| {
+                (0..2).for_each(|port| bench.put(port, message(id, id)));
+                bench.config.output_queues[0].dequeue(Duration::from_millis(300)).ok()
+            });
+            let found = found.expect("an output");
+            assert_eq!(value(&found), found.head.info.trans_id);
+            assert!(value(&found) >= 100, "{found:?}");
+        } else {
+            let output = bench.get();
+            assert_eq!((output.head.info.trans_id, output.head.info.ret_code), (9, 521_108));
+            assert_eq!((output.data.len(), bench.runs()), (0, 0));
+            // Once more: the alarm is set anew.
+            bench.put(0, message(2, 1));
+            assert_eq!(bench.get().head.info.trans_id, 2);
+        }
+    }
+    // An id that is whole goes at once, however long the limit is.
+    let mut bench = Bench::new(2);
+    let by_id = |timeout_ms| Align::ById { max_cache: 0, drop_out: false, timeout_ms };
+    bench.config.align = by_id(Some(600_000));
+    bench.start();
+    (0..2).for_each(|port| bench.put(port, message(1, 8)));
+    assert_eq!(value(&bench.get()), 8);
+    bench.feed.destroy().unwrap();
+    bench.config.align = by_id(Some(0));
+    assert_eq!(code(bench.feed.load(bench.config.clone())), 21_001);
+    bench.config.align = by_id(Some(30));
+    bench.start();
+    bench.put(0, message(1, 1));
+    assert_eq!(bench.feed.wait_outcome(LONG).unwrap().0, 21_108, "without catch it is the end");
 }
 
 #[test]
