@@ -152,14 +152,106 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
-    use super::STEPS;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::{STEPS, Teardown};
+    use crate::capture::{CaptureMode, CondType};
+    use crate::codes::Result;
+    use crate::context::Context;
+    use crate::device::{Config, Device};
+    use crate::label::Label;
+    use crate::lock::lock;
+    use crate::stream::StreamFlags;
+
+    fn context() -> Result<Context> {
+        Context::new(&Device::new(Config::default())?)
+    }
+
+    /// What each step leaves done, of things that are all there before.
+    #[test]
+    fn each_step_does_its_own_and_nothing_of_those_after_it() -> Result<()> {
+        let context = context()?;
+        let persistent = StreamFlags(StreamFlags::PERSISTENT);
+        let (model, stream) = (context.build_begin()?, context.stream(persistent)?);
+        model.bind(&stream, true)?;
+        let label = Label::create(&context, Some(&model))?;
+        context.label_list(std::slice::from_ref(&label))?;
+        stream.set_label(&label)?;
+        let mark = lock(&model.graph.build).labels[0].clone();
+        let event = context.event(crate::event::EventFlags(0))?;
+        stream.record_event(&event)?;
+        model.end_task(&stream)?;
+        model.build_end()?;
+        let called = Arc::new(AtomicBool::new(false));
+        let inside = called.clone();
+        model.on_destroy(move || inside.store(true, Ordering::SeqCst));
+
+        let (device, control) = (context.device(), context.control());
+        let told = control.core.tail.load(Ordering::SeqCst);
+        let mut teardown = Teardown { model: &model, task: None };
+        let done = |teardown: &Teardown<'_>| {
+            let build = lock(&model.graph.build);
+            [
+                device.notifies.live() == 0,
+                build.rewinds.is_empty(),
+                build.labels.is_empty() && mark.target().is_none(),
+                build.label_ids.is_none(),
+                teardown.task.is_some() || control.core.tail.load(Ordering::SeqCst) != told,
+                control.core.tail.load(Ordering::SeqCst) != told && teardown.task.is_none(),
+                build.streams.is_empty(),
+                called.load(Ordering::SeqCst),
+            ]
+        };
+        // Records of copies are none, so that step shows nothing; the answer is looked for below.
+        let after = [1, 2, 2, 3, 4, 5, 6, 6, 7, 8];
+        assert_eq!(done(&teardown), [false; 8]);
+        for ((name, step), count) in STEPS.iter().zip(after) {
+            step(&mut teardown)?;
+            let expected: [bool; 8] = std::array::from_fn(|index| index < count);
+            assert_eq!(done(&teardown), expected, "{name}");
+            let id = model.graph.id();
+            match *name {
+                // The object is there until the device is told, and gone when it has answered.
+                "make the task that ends the model" => assert!(device.models.get(id).is_some()),
+                "wait until the device has answered" => assert!(device.models.get(id).is_none()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 
     #[test]
-    fn what_tasks_name_goes_before_the_device_is_told_and_the_object_last() {
-        let at = |what: &str| STEPS.iter().position(|(name, _)| name.starts_with(what)).unwrap();
-        let order = ["release the end", "release the device", "release records of copies"];
-        let more = ["detach", "release the allocator", "make", "submit", "wait", "leave", "call"];
-        let order: Vec<usize> = order.iter().chain(&more).map(|what| at(what)).collect();
-        assert_eq!(order, (0..10).collect::<Vec<usize>>());
+    fn cells_of_conditions_go_before_the_device_is_told() -> Result<()> {
+        let context = context()?;
+        let stream = context.stream(StreamFlags(0))?;
+        stream.begin_capture(CaptureMode::Relaxed)?;
+        let model = stream.capture_info().1.expect("a model under way");
+        let handle = model.condition(0, false)?;
+        let branches = stream.add_condition(&handle, CondType::If, 1)?;
+        let inner = context.stream(StreamFlags(0))?;
+        inner.begin_capture_into(&branches[0], CaptureMode::Relaxed)?;
+        inner.nop()?;
+        inner.end_capture()?;
+        let model = stream.end_capture()?;
+        let device = context.device();
+        let mut teardown = Teardown { model: &model, task: None };
+        let there = || (device.conds.live(), device.memories.live(), context.model_count());
+        assert_eq!(there(), (1, 1, 1));
+        for ((name, step), left) in STEPS.iter().zip([
+            (1, 1, 1),
+            (0, 0, 1),
+            (0, 0, 1),
+            (0, 0, 1),
+            (0, 0, 1),
+            (0, 0, 1),
+            (0, 0, 1),
+            (0, 0, 1),
+            (0, 0, 0),
+        ]) {
+            step(&mut teardown)?;
+            assert_eq!(there(), left, "{name}");
+        }
+        Ok(())
     }
 }

@@ -133,3 +133,33 @@ impl Model {
         !self.graph.is_idle()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::codes::Result;
+    use crate::context::Context;
+    use crate::device::{Config, Device};
+    use crate::lock::lock;
+    use crate::stream::StreamFlags;
+
+    #[test]
+    fn v7_9_the_end_notify_is_clean_after_each_run() -> Result<()> {
+        for auto_split in [false, true] {
+            let config = Config { auto_split, ..Config::default() };
+            let context = Context::new(&Device::new(config)?)?;
+            let model = context.build_begin()?;
+            let stream = context.stream(StreamFlags(StreamFlags::PERSISTENT))?;
+            model.bind(&stream, true)?;
+            model.end_task(&stream)?;
+            model.build_end()?;
+            let end = lock(&model.graph.build).end.clone().expect("an end mark");
+            assert!(!end.is_set());
+            for run in 1..=3 {
+                model.execute(None)?;
+                assert!(!end.is_set(), "run {run}");
+            }
+            model.destroy()?;
+        }
+        Ok(())
+    }
+}

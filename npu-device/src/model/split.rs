@@ -149,10 +149,13 @@ fn fill(core: &Core, submit: &mut Submit, depth: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::{build_queues, depth, pack_cpu};
     use crate::context::Context;
     use crate::device::{Config, Device};
-    use crate::stream::StreamFlags;
+    use crate::lock::lock;
+    use crate::stream::{Stream, StreamFlags};
 
     #[test]
     fn v7_6_streams_that_have_their_queue_are_skipped() {
@@ -179,6 +182,51 @@ mod tests {
         pack_cpu(streams.into_iter());
         assert_eq!((a.sq_depth(), a.core.entries().len(), b.sq_depth()), (1, 1, 0));
         assert_eq!(build_queues(streams.into_iter()).unwrap(), 0);
+    }
+
+    /// Where the entries of a stream are, and whether the device knows of it: entries on the host,
+    /// on the device, bound.
+    fn place(stream: &Stream) -> (usize, u64, bool) {
+        let core = &stream.core;
+        let bound = core.bound.load(Ordering::Acquire);
+        (lock(&core.submit).host.len(), core.tail.load(Ordering::Acquire), bound)
+    }
+
+    #[test]
+    fn when_streams_are_bound_and_their_entries_submitted() {
+        for auto_split in [false, true] {
+            let config = Config { auto_split, ..Config::default() };
+            let context = Context::new(&Device::new(config).unwrap()).unwrap();
+            let stream = context.stream(StreamFlags(StreamFlags::PERSISTENT)).unwrap();
+            let model = context.build_begin().unwrap();
+            assert_eq!(place(&stream), (0, 0, false));
+            model.bind(&stream, true).unwrap();
+            assert_eq!(place(&stream), (0, 0, !auto_split));
+            stream.nop().unwrap();
+            stream.nop().unwrap();
+            let submitted = if auto_split { (2, 0, false) } else { (0, 2, true) };
+            assert_eq!(place(&stream), submitted);
+            assert_eq!(stream.host_capacity() == 0, !auto_split);
+            model.end_task(&stream).unwrap();
+            let ended = if auto_split { (3, 0, false) } else { (0, 3, true) };
+            assert_eq!(place(&stream), ended);
+            model.build_end().unwrap();
+            assert_eq!(place(&stream), (0, 3, true));
+            model.execute(None).unwrap();
+            model.unbind(&stream).unwrap();
+            assert_eq!(place(&stream), (0, 0, false));
+        }
+    }
+
+    #[test]
+    fn v7_6_streams_that_the_device_has_bound_are_skipped() {
+        let config = Config { auto_split: false, ..Config::default() };
+        let context = Context::new(&Device::new(config).unwrap()).unwrap();
+        let stream = context.stream(StreamFlags(StreamFlags::PERSISTENT)).unwrap();
+        context.build_begin().unwrap().bind(&stream, true).unwrap();
+        let queue = stream.core.queue();
+        assert_eq!(build_queues([&stream.core].into_iter()).unwrap(), 0);
+        assert!(std::sync::Arc::ptr_eq(&queue, &stream.core.queue()));
     }
 
     #[test]

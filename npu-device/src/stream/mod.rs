@@ -6,6 +6,8 @@
 //! for them, they stand in a list of the host ([`Core::is_cpu`]).
 
 mod at;
+#[cfg(test)]
+mod golden;
 mod inspect;
 mod queue;
 mod submit;

@@ -151,6 +151,59 @@ fn v7_34_calls_that_the_state_does_not_allow() {
     assert_eq!(feed.state(), Uninit);
 }
 
+/// A feed in a state, by calls and messages.
+fn bench_in(state: FeedState) -> Bench {
+    let bench = Bench::new(1);
+    if state == Uninit {
+        return bench;
+    }
+    bench.feed.load(bench.config.clone()).unwrap();
+    if state == Loading {
+        return bench;
+    }
+    bench.feed.execute().unwrap();
+    match state {
+        Error => {
+            bench.put(0, Message::default());
+            assert_eq!(bench.feed.wait_outcome(LONG).unwrap().0, 21_001);
+        }
+        Abort => bench.feed.abort().unwrap(),
+        Stopped => bench.feed.stop().unwrap(),
+        Idle => {
+            bench.feed.stop().unwrap();
+            bench.feed.restart().unwrap();
+        }
+        _ => {}
+    }
+    bench
+}
+
+#[test]
+fn v7_34_every_call_in_every_state() {
+    type FeedCall = (FeedOp, fn(&Bench) -> npu_device::Result<()>);
+    let calls: [FeedCall; 7] = [
+        (FeedOp::Load, |bench| bench.feed.load(bench.config.clone())),
+        (FeedOp::Execute, |bench| bench.feed.execute()),
+        (FeedOp::Abort, |bench| bench.feed.abort()),
+        (FeedOp::Stop, |bench| bench.feed.stop()),
+        (FeedOp::Restart, |bench| bench.feed.restart()),
+        (FeedOp::ClearInput, |bench| bench.feed.clear_inputs()),
+        (FeedOp::Destroy, |bench| bench.feed.destroy()),
+    ];
+    let mut refused = 0;
+    for state in [Uninit, Idle, Loading, Running, Error, Abort, Stopped] {
+        for (op, call) in calls {
+            let bench = bench_in(state);
+            assert_eq!(bench.feed.state(), state);
+            let (found, next) = (code(call(&bench)), state.after(op));
+            assert_eq!(found, if next.is_some() { 0 } else { 21_103 }, "{op:?} in {state:?}");
+            assert_eq!(bench.feed.state(), next.unwrap_or(state), "after {op:?} in {state:?}");
+            refused += usize::from(next.is_none());
+        }
+    }
+    assert_eq!(refused, 27);
+}
+
 #[test]
 fn one_call_at_a_time() {
     let gate = std::sync::OnceLock::new();

@@ -350,6 +350,15 @@ fn ids_end_with_their_codes() {
         }
     };
     assert_eq!((refused.code().0, notifies.len()), (207_009, 8192));
+    // The end mark of a model is a notify too.
+    let unmarked = context.build_begin().unwrap();
+    streams.pop().unwrap().destroy().unwrap();
+    let last = persistent(&context);
+    unmarked.bind(&last, true).unwrap();
+    assert_eq!(code(unmarked.end_task(&last)), 207_009);
+    notifies.pop().unwrap().destroy();
+    unmarked.end_task(&last).unwrap();
+    unmarked.destroy().unwrap();
     let models: Vec<_> = (0..4096).map(|_| context.build_begin().unwrap()).collect();
     assert_eq!(code(context.build_begin()), 207_010);
     models[0].destroy().unwrap();
@@ -357,7 +366,15 @@ fn ids_end_with_their_codes() {
     let events: Vec<_> = (0..65_536).map(|_| context.event(Default::default()).unwrap()).collect();
     assert_eq!(code(context.event(Default::default())), 207_005);
     events.into_iter().for_each(|event| event.destroy());
+    let function = || context.register("f", Arc::new(|_: &npu_device::Call| Ok(())));
+    let functions: Vec<_> = (0..65_536).map(|_| function().unwrap()).collect();
+    assert_eq!(code(function()), 207_005);
+    functions.into_iter().for_each(|function| function.unregister());
     failing(&context, Fault::Exception);
+    let memories: Vec<_> = (0..65_536).map(|_| context.allocate(1).unwrap()).collect();
+    assert_eq!(code(context.allocate(1)), 207_001);
+    memories.into_iter().for_each(|memory| memory.free());
+    context.allocate(1).unwrap();
     assert_eq!(code(context.allocate(0)), 107_000);
     assert_eq!(code(context.allocate((1 << 32) + 1)), 107_000);
     assert_eq!(code(context.stream(npu_device::StreamFlags(0x20))), 207_000);
