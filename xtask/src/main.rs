@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod assets;
+mod avx512;
 mod context;
 mod cpp;
 mod demo;
@@ -36,7 +37,7 @@ cargo xtask demo orientation [ARGS]
 cargo xtask demo ocr [ARGS]      reads pages by models and functions; text and times beside those
                                  of the Python package (ARGS: your own pages, --help)
 cargo xtask test [STAGE…]        all stages or the named ones, with counts, times and budgets
-cargo xtask test --list          the stages
+cargo xtask test --list          the stages, and those that run only by name
 cargo xtask cpp                  headers and libflow_func.so for functions in C++, beside the
                                  release executors (the root that ASCEND_HOME_PATH names)
 cargo xtask figures NAME [--full] [--write]

@@ -7,10 +7,13 @@ use crate::context::Context;
 use crate::process;
 
 /// A package and how one sees that it is there.
-struct Package {
-    name: &'static str,
-    why: &'static str,
-    present: fn() -> bool,
+pub(crate) struct Package {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it is needed for.
+    pub(crate) why: &'static str,
+    /// Whether it is there.
+    pub(crate) present: fn() -> bool,
 }
 
 const PACKAGES: &[Package] = &[
@@ -45,11 +48,16 @@ const PACKAGES: &[Package] = &[
 
 /// Makes sure that every package is there; returns one line each.
 pub(crate) fn run(_context: &Context) -> Result<Vec<String>, String> {
-    let absent: Vec<&Package> = PACKAGES.iter().filter(|package| !(package.present)()).collect();
+    ensure(PACKAGES)
+}
+
+/// The same of any list.
+pub(crate) fn ensure(packages: &[Package]) -> Result<Vec<String>, String> {
+    let absent: Vec<&Package> = packages.iter().filter(|package| !(package.present)()).collect();
     if !absent.is_empty() {
         install(&absent)?;
     }
-    Ok(PACKAGES.iter().map(|package| format!("{}: present", package.name)).collect())
+    Ok(packages.iter().map(|package| format!("{}: present", package.name)).collect())
 }
 
 fn install(absent: &[&Package]) -> Result<(), String> {

@@ -5,7 +5,7 @@
 //! exceed [`TOTAL_BUDGET_S`], which a test below checks.
 
 use crate::context::Context;
-use crate::{assets, cpp, demo, models, oracle, probe, setup, sizes};
+use crate::{assets, avx512, cpp, demo, models, oracle, probe, setup, sizes};
 
 /// Ceiling of the whole run, seconds.
 pub(crate) const TOTAL_BUDGET_S: u64 = 1200;
@@ -61,6 +61,8 @@ pub(crate) enum Action {
     Report(&'static [&'static str]),
     /// `cargo test` of the nightly toolchain.
     NightlyTest(&'static [&'static str]),
+    /// npu's tests on an emulated processor.
+    Emulated,
     /// A function of this program; each line it returns counts one.
     Inner(fn(&Context) -> Result<Vec<String>, String>),
 }
@@ -356,6 +358,14 @@ pub(crate) const STAGES: &[Stage] = &[
     },
 ];
 
+/// What runs only by its name: too slow for every run.
+pub(crate) const BY_NAME: &[Stage] = &[Stage {
+    name: "avx512",
+    about: "npu's unit tests with AVX-512, on a processor that Bochs emulates",
+    budget_s: 900,
+    steps: &[inner(avx512::prepare), inner(avx512::build).compiles(), Step::new(Action::Emulated)],
+}];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,9 +378,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_every_stage_does_something() {
-        for (index, stage) in STAGES.iter().enumerate() {
+        let all: Vec<&Stage> = STAGES.iter().chain(BY_NAME).collect();
+        for (index, stage) in all.iter().enumerate() {
             assert!(!stage.steps.is_empty(), "{} has no step", stage.name);
-            assert!(STAGES[..index].iter().all(|other| other.name != stage.name));
+            assert!(all[..index].iter().all(|other| other.name != stage.name));
         }
     }
 }

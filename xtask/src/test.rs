@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::avx512;
 use crate::context::Context;
 use crate::oracle;
 use crate::process::{self, Line};
 use crate::report::{Row, Tally, is_noise, skipped_of};
 use crate::stages::{
-    Action, COMPILE_BUDGET_S, NOT_FOR_NEXTEST, Need, STAGES, Stage, Step, TOTAL_BUDGET_S,
+    Action, BY_NAME, COMPILE_BUDGET_S, NOT_FOR_NEXTEST, Need, STAGES, Stage, Step, TOTAL_BUDGET_S,
 };
 
 /// Set by `.ci/run` to the second at which it began, so that building xtask counts too.
@@ -21,8 +22,10 @@ const FACTOR_VARIABLE: &str = "DFLOW_BUDGET_FACTOR";
 /// Runs all stages, or those named in `args`.
 pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
     if args.iter().any(|arg| arg == "--list") {
-        for stage in STAGES {
-            println!("{:<14} {:>4} s  {}", stage.name, stage.budget_s, stage.about);
+        for (stages, note) in [(STAGES, ""), (BY_NAME, " (only by name)")] {
+            for stage in stages {
+                println!("{:<14} {:>4} s  {}{note}", stage.name, stage.budget_s, stage.about);
+            }
         }
         return Ok(());
     }
@@ -47,14 +50,17 @@ pub(crate) fn run(context: &Context, args: &[String]) -> Result<(), String> {
 
 fn choose(args: &[String]) -> Result<Vec<&'static Stage>, String> {
     let names: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    if names.is_empty() {
+        return Ok(STAGES.iter().collect());
+    }
+    let all = || STAGES.iter().chain(BY_NAME);
     for name in &names {
-        if !STAGES.iter().any(|stage| stage.name == **name) {
-            let known: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
+        if !all().any(|stage| stage.name == **name) {
+            let known: Vec<&str> = all().map(|stage| stage.name).collect();
             return Err(format!("no stage `{name}`; there are: {}", known.join(", ")));
         }
     }
-    let wanted = |stage: &&Stage| names.is_empty() || names.iter().any(|name| *name == stage.name);
-    Ok(STAGES.iter().filter(wanted).collect())
+    Ok(all().filter(|stage| names.iter().any(|name| *name == stage.name)).collect())
 }
 
 fn budget_factor() -> Result<f64, String> {
@@ -127,6 +133,7 @@ impl Runner<'_> {
                 }
                 return Ok(());
             }
+            Action::Emulated => return self.emulated(deadline, tally),
             Action::Cargo(args) => (self.context.cargo(step.folder, args), false),
             Action::Test(args) => (self.tests("test", step.folder, args), !step.compiles),
             Action::Report(args) => (self.tests("test", step.folder, args), false),
@@ -158,6 +165,18 @@ impl Runner<'_> {
                 tally.add(Tally::PASS);
                 Ok(())
             }
+        }
+    }
+
+    /// Runs npu's tests on an emulated processor; each is printed when it has ended, for they are
+    /// slow.
+    fn emulated(&self, deadline: Instant, tally: &mut Tally) -> Result<(), String> {
+        let counted = avx512::run(self.context, deadline, |line| println!("  {line}"))?;
+        tally.add(counted);
+        match counted {
+            Tally { passed: 0, failed: 0 } => Err("the emulated machine ran no test".to_owned()),
+            Tally { failed: 0, .. } => Ok(()),
+            Tally { failed, .. } => Err(format!("{failed} tests failed with AVX-512")),
         }
     }
 
@@ -312,6 +331,7 @@ mod tests {
     fn no_name_means_every_stage() {
         assert_eq!(choose(&[]).unwrap().len(), STAGES.len());
         assert_eq!(choose(&["--verbose".to_owned(), "fmt".to_owned()]).unwrap().len(), 1);
+        assert_eq!(choose(&["avx512".to_owned()]).unwrap().len(), 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Every ISA of this machine computes what the portable form does.
 #![allow(clippy::float_cmp, reason = "values that are exact in every form")]
 
-use super::{Isa, LANES, Routine, Simd, at_most, run};
+use super::{Isa, LANES, Routine, Simd, at_most, best, run};
 
 /// All instructions, on two vectors and on a part of one.
 struct All<'a> {
@@ -131,6 +131,12 @@ fn exponentials_of_every_size_on_every_isa() {
         at_most(isa, || run(Exps(&x, &mut ends)));
         assert!(ends[0].is_nan() && ends[1..] == [f32::INFINITY; 4], "{isa:?}: {ends:?}");
     }
+}
+
+#[test]
+#[ignore = "only where DFLOW_ISA names what the machine has"]
+fn the_best_isa_is_the_named_one() {
+    assert_eq!(format!("{:?}", best()), std::env::var("DFLOW_ISA").unwrap());
 }
 
 #[test]
