@@ -156,6 +156,7 @@ const FIGURES: &[Figure] = &[
             "shares",
             "latency_ratio",
             "peak_memory_ratio",
+            "iqr",
         ],
     },
     Figure {

@@ -6,7 +6,7 @@
 
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 /// Where the oracle's parts are.
 #[derive(Debug, Clone)]
@@ -39,12 +39,90 @@ impl Oracle {
         script: &str,
         args: &[String],
         files: &[&[u8]],
-        answer: impl FnMut(&mut Answers) -> Result<Option<T>, String>,
+        mut answer: impl FnMut(&mut Answers) -> Result<Option<T>, String>,
     ) -> Result<Vec<T>, String> {
+        let mut running = self.start(script, args)?;
+        let answers: Result<Vec<T>, String> =
+            files.iter().map(|file| running.ask(file, &mut answer)).collect();
+        running.end().and(answers)
+    }
+
+    /// Starts a script, which then waits for files; `args` follow the folder of the packages.
+    ///
+    /// # Errors
+    /// The interpreter can't be started.
+    pub fn start(&self, script: &str, args: &[String]) -> Result<Running, String> {
         let mut command = Command::new(&self.python);
         command.args(["-c", script]).arg(&self.models).args(args);
-        let answers = ask(&mut command, files, answer);
-        answers.map_err(|error| format!("oracle ({}): {error}", self.python.display()))
+        Running::of(&mut command)
+    }
+}
+
+/// A script that was started: it works on one file at a time, and on none in between.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Answers,
+    asked: usize,
+}
+
+impl Running {
+    fn of(command: &mut Command) -> Result<Running, String> {
+        let name = format!("oracle ({})", command.get_program().display());
+        let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| wrong(&error))?;
+        let output = child.stdout.take().ok_or_else(|| wrong(&"no pipe"))?;
+        let (input, output) = (child.stdin.take(), BufReader::new(output));
+        Ok(Running { name, child, input, output, asked: 0 })
+    }
+
+    /// Asks about one file; `answer` reads the answer, or `None` where there is no more.
+    ///
+    /// # Errors
+    /// The script ended, or answered something else than expected.
+    pub fn ask<T>(
+        &mut self,
+        file: &[u8],
+        mut answer: impl FnMut(&mut Answers) -> Result<Option<T>, String>,
+    ) -> Result<T, String> {
+        self.asked += 1;
+        if let Some(input) = &mut self.input {
+            // A script that ended is told by its answer, which is not there.
+            let _sent = input
+                .write_all(&(file.len() as u64).to_le_bytes())
+                .and_then(|()| input.write_all(file));
+        }
+        let answer = answer(&mut self.output);
+        let answer = answer.map_err(|error| format!("{}: {error}", self.name))?;
+        answer.ok_or_else(|| {
+            let status = self.wait().map_or_else(|error| error, |status| status.to_string());
+            format!("{}: {status}, no answer to page {}", self.name, self.asked)
+        })
+    }
+
+    /// No more files: waits for the script's end.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn end(mut self) -> Result<(), String> {
+        let status = self.wait()?;
+        let fault = || Err(format!("{}: {status} after {} pages", self.name, self.asked));
+        if status.success() { Ok(()) } else { fault() }
+    }
+
+    fn wait(&mut self) -> Result<ExitStatus, String> {
+        self.input = None;
+        self.child.wait().map_err(|error| format!("{}: {error}", self.name))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Without input a script ends.
+        let _ended = self.wait();
     }
 }
 
@@ -56,67 +134,32 @@ fn place(variable: &str, is_there: impl Fn(&Path) -> bool) -> Result<PathBuf, St
     })
 }
 
-fn ask<T>(
-    command: &mut Command,
-    files: &[&[u8]],
-    mut answer: impl FnMut(&mut Answers) -> Result<Option<T>, String>,
-) -> Result<Vec<T>, String> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err("no pipes".to_owned());
-    };
-    let answers = std::thread::scope(|scope| {
-        // An oracle that ends early is told by what it did not answer.
-        scope.spawn(move || {
-            files.iter().try_for_each(|file| {
-                input.write_all(&(file.len() as u64).to_le_bytes())?;
-                input.write_all(file)
-            })
-        });
-        let mut output = BufReader::new(output);
-        let mut answers = Vec::with_capacity(files.len());
-        while let Some(one) = answer(&mut output)? {
-            answers.push(one);
-        }
-        Ok::<_, String>(answers)
-    });
-    let status = child.wait().map_err(|error| error.to_string())?;
-    let answers = answers?;
-    if !status.success() || answers.len() != files.len() {
-        return Err(format!("{status}, {} answers to {} pages", answers.len(), files.len()));
-    }
-    Ok(answers)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::BufRead;
 
-    #[test]
-    fn an_oracle_that_ends_early_is_an_error_that_counts() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "exit 3"]);
-        let file = vec![0; 1 << 20];
-        let none = |_: &mut Answers| Ok(None::<()>);
-        let error = ask(&mut command, &[&file, &file], none).expect_err("no answers");
-        assert!(error.contains("exit status: 3, 0 answers to 2 pages"), "{error}");
+    fn line(output: &mut Answers) -> Result<Option<String>, String> {
+        let mut line = String::new();
+        let read = output.read_line(&mut line).map_err(|error| error.to_string())?;
+        Ok((read > 0).then(|| line.trim().to_owned()))
     }
 
     #[test]
-    fn answers_come_in_the_order_of_the_files() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "cat >/dev/null; echo one; echo two"]);
-        let line = |output: &mut Answers| {
-            let mut line = String::new();
-            let read = output.read_line(&mut line).map_err(|error| error.to_string())?;
-            Ok((read > 0).then(|| line.trim().to_owned()))
-        };
-        let answers = ask(&mut command, &[b"a", b"b"], line).expect("two");
-        assert_eq!(answers, ["one", "two"]);
+    fn an_oracle_that_ends_early_is_an_error_that_counts() {
+        let mut running = Running::of(Command::new("sh").args(["-c", "exit 3"])).expect("starts");
+        let error = running.ask(&vec![0; 1 << 20], line).expect_err("no answer");
+        assert!(error.contains("exit status: 3, no answer to page 1"), "{error}");
+        let error = running.end().expect_err("it failed");
+        assert!(error.contains("exit status: 3 after 1 pages"), "{error}");
+    }
+
+    #[test]
+    fn answers_come_one_by_one() {
+        let script = "head -c 9 >/dev/null; echo one; head -c 10 >/dev/null; echo two";
+        let mut running = Running::of(Command::new("sh").args(["-c", script])).expect("starts");
+        assert_eq!(running.ask(b"a", line).expect("one"), "one");
+        assert_eq!(running.ask(b"bb", line).expect("two"), "two");
+        running.end().expect("ends well");
     }
 }

@@ -2,14 +2,14 @@
 //! the Python package, and draws the boxes. The last line is the JSON object of the figure.
 
 use clap::Parser;
-use demo_flow::flow::{self, Run};
+use demo_flow::flow;
 use dflow::Session;
 use ocr::gather;
-use ocr_demo::measure::{Work, memory_kib, threads};
-use ocr_demo::oracle::{Expected, Sizes};
+use ocr_demo::measure::{Blocks, Work, memory_kib, threads};
+use ocr_demo::oracle::{Expected, Package, Sizes};
 use ocr_demo::set::{self, Page};
 use ocr_demo::verdict::{Found, Verdict};
-use ocr_demo::{draw, oracle, report};
+use ocr_demo::{draw, report};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,8 +35,8 @@ struct Args {
     /// Write the pages with their boxes into this folder
     #[arg(long, value_name = "FOLDER", default_value_os_t = default_boxes())]
     boxes: PathBuf,
-    /// Accepted for `cargo xtask figures`; a run always covers all pages
-    #[arg(long, hide = true)]
+    /// Read the pages four times
+    #[arg(long)]
     full: bool,
 }
 
@@ -63,27 +63,24 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<bool, String> {
     let pages = pages(args)?;
-    let files: Vec<&[u8]> = pages.iter().map(|page| page.file.as_slice()).collect();
-    // One after the other: neither takes the other's cores.
-    let expected = if args.no_check { None } else { Some(oracle::ask(&files, Sizes::default())?) };
-    let largest = files.iter().map(|file| file.len()).max().unwrap_or(0);
+    let largest = pages.iter().map(|page| page.file.len()).max().unwrap_or(0);
+    let package = if args.no_check { None } else { Some(Package::start(Sizes::default())?) };
     let session = flow::deploy(flow::load(&args.graph, largest)?, true)?;
-    let read = read(&session, &pages)?;
-    for (index, (page, found)) in pages.iter().zip(&read.all.found).enumerate() {
-        let expected = expected.as_ref().and_then(|all| all.get(index));
-        say(&report::page(page, found, expected));
+    let read = read(&session, &pages, package, if args.full { FULL } else { 1 })?;
+    for (index, (page, found)) in pages.iter().zip(&read.found).enumerate() {
+        say(&report::page(page, found, read.expected.get(index)));
     }
-    draw(&pages, &read.all.found, &args.boxes)?;
+    draw(&pages, &read.found, &args.boxes)?;
     session.close();
-    let Some(expected) = expected else {
-        let failed = read.all.found.iter().filter(|page| page.lines.is_err()).count();
+    if args.no_check {
+        let failed = read.found.iter().filter(|page| page.lines.is_err()).count();
         say(&format!("{} pages, {failed} failed", pages.len()));
         return Ok(failed == 0);
-    };
-    let verdict = Verdict::of(&read.all.found, &expected);
+    }
+    let verdict = Verdict::of(&read.found, &read.expected);
     say(&verdict.text());
-    say(&read.text(&expected));
-    say(&read.figure(&verdict, &expected));
+    say(&read.text());
+    say(&read.figure(&verdict));
     // Pages of the user's are as many as they are.
     Ok(verdict.holds() || !args.paths.is_empty() && verdict.failed == 0)
 }
@@ -96,10 +93,17 @@ fn pages(args: &Args) -> Result<Vec<Page>, String> {
     set::standard(Path::new(&folder), args.pages)
 }
 
-/// What the flow read, and what it took.
+/// Pages of a block: the package reads them, then the flow, neither while the other does.
+const BLOCK: usize = 2;
+/// With `--full`, so many times as many blocks.
+const FULL: usize = 4;
+
+/// What both read, and what it took.
 struct Read {
-    /// All pages at once.
-    all: Run<Found>,
+    found: Vec<Found>,
+    /// Of the package, if it is asked.
+    expected: Vec<Expected>,
+    blocks: Blocks,
     /// Mean milliseconds of a page that is alone.
     alone_ms: f64,
     /// Work while pages were alone.
@@ -108,13 +112,30 @@ struct Read {
     memory_kib: u64,
 }
 
-/// Reads all pages at once, then one after the other.
-fn read(session: &Session, pages: &[Page]) -> Result<Read, String> {
+/// Reads all pages in blocks, in turn with the package, then one after the other.
+fn read(
+    session: &Session,
+    pages: &[Page],
+    mut package: Option<Package>,
+    times: usize,
+) -> Result<Read, String> {
     let files: Vec<(&str, &[u8])> =
         pages.iter().map(|page| (page.name.as_str(), page.file.as_slice())).collect();
     // The first page is not counted: as with the package, it warms up.
     flow::run(session, &files[..files.len().min(1)], found)?;
-    let all = flow::run(session, &files, found)?;
+    let (mut all, mut expected, mut blocks) = (Vec::new(), Vec::new(), Blocks::default());
+    for block in std::iter::repeat_n(&files, times).flat_map(|files| files.chunks(BLOCK)) {
+        let theirs = package.iter_mut().flat_map(|package| {
+            block.iter().map(|(_, file)| package.read(file)).collect::<Vec<_>>()
+        });
+        let theirs = theirs.collect::<Result<Vec<Expected>, String>>()?;
+        let ours = flow::run(session, block, found)?;
+        let millis = theirs.iter().map(|page| page.millis).sum();
+        blocks.add(block.len(), ours.took.as_secs_f64() * 1e3, millis);
+        all.extend(ours.found);
+        expected.extend(theirs);
+    }
+    package.map_or(Ok(()), Package::end)?;
     let memory_kib = memory_kib(session);
     let before = Work::now(session);
     let mut alone_ms = 0.0;
@@ -124,7 +145,11 @@ fn read(session: &Session, pages: &[Page]) -> Result<Read, String> {
     }
     let work = Work::now(session).since(before);
     let alone_ms = alone_ms / count(files.len());
-    Ok(Read { all, alone_ms, work, threads: threads(session), memory_kib })
+    let threads = threads(session);
+    // Later ones are the same pages again.
+    all.truncate(files.len());
+    expected.truncate(files.len());
+    Ok(Read { found: all, expected, blocks, alone_ms, work, threads, memory_kib })
 }
 
 fn found(event: &dflow::Event) -> Found {
@@ -136,66 +161,59 @@ fn found(event: &dflow::Event) -> Found {
 }
 
 impl Read {
-    fn pages_per_s(&self) -> f64 {
-        count(self.all.found.len()) / self.all.took.as_secs_f64()
-    }
-
-    fn text(&self, expected: &[Expected]) -> String {
-        let theirs = Theirs::of(expected);
+    fn text(&self) -> String {
+        let theirs = Theirs::of(&self.expected);
         let [compute, functions, hops] = self.work.shares().map(|share| 100.0 * share);
+        let [ours, package] = self.blocks.pages_per_s();
         format!(
-            "\n throughput {:.2} pages/s by {} threads; the package: {:.2} by {}\n latency    \
-             {:.0} ms a page alone; the package: {:.0} ms\n time       {compute:.1} % models, \
-             {functions:.1} % functions, {hops:.1} % queues and waking\n memory     {} MiB; the \
-             package: {} MiB at most\n",
-            self.pages_per_s(),
+            "\n throughput {ours:.2} pages/s by {} threads; the package: {package:.2} by {}\n \
+             latency    {:.0} ms a page alone; the package: {:.0} ms\n time       {compute:.1} % \
+             models, {functions:.1} % functions, {hops:.1} % queues and waking\n memory     {} \
+             MiB; the package: {} MiB at most\n",
             self.threads,
-            theirs.pages_per_s,
             theirs.threads,
             self.alone_ms,
-            1e3 / theirs.pages_per_s,
+            1e3 / package,
             self.memory_kib >> 10,
             theirs.peak_kib >> 10,
         )
     }
 
-    fn figure(&self, verdict: &Verdict, expected: &[Expected]) -> String {
-        let theirs = Theirs::of(expected);
+    fn figure(&self, verdict: &Verdict) -> String {
+        let theirs = Theirs::of(&self.expected);
         #[expect(clippy::cast_precision_loss, reason = "KiB")]
         let memory = self.memory_kib as f64 / theirs.peak_kib.max(1) as f64;
+        let [ours, package] = self.blocks.pages_per_s();
+        let [lower, median, upper] = self.blocks.ratios();
         json!({
             "pages": verdict.pages,
             "lines": verdict.lines,
             "lines_equal": verdict.lines_equal,
             "cer": verdict.cer(),
-            "throughput_ratio": self.pages_per_s() / theirs.pages_per_s,
-            "pages_per_s": self.pages_per_s(),
-            "package_pages_per_s": theirs.pages_per_s,
+            "throughput_ratio": median,
+            "iqr": {"throughput_ratio": upper - lower},
+            "blocks": self.blocks.count(),
+            "pages_per_s": ours,
+            "package_pages_per_s": package,
             "threads": {"ours": self.threads, "theirs": theirs.threads},
             "shares": self.work.to_json(),
-            "latency_ratio": self.alone_ms * theirs.pages_per_s / 1e3,
+            "latency_ratio": self.alone_ms * package / 1e3,
             "peak_memory_ratio": memory,
         })
         .to_string()
     }
 }
 
-/// What the package took, one page after the other.
+/// What the package's process is.
 struct Theirs {
-    pages_per_s: f64,
     threads: u64,
     peak_kib: u64,
 }
 
 impl Theirs {
     fn of(expected: &[Expected]) -> Theirs {
-        let millis: f64 = expected.iter().map(|page| page.millis).sum();
         let most = |value: fn(&Expected) -> u64| expected.iter().map(value).max().unwrap_or(0);
-        Theirs {
-            pages_per_s: 1e3 * count(expected.len()) / millis.max(1e-3),
-            threads: most(|page| page.threads),
-            peak_kib: most(|page| page.peak_kib),
-        }
+        Theirs { threads: most(|page| page.threads), peak_kib: most(|page| page.peak_kib) }
     }
 }
 

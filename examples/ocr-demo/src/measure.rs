@@ -5,6 +5,48 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 
+/// Times of blocks of pages: the flow's and the package's, in turn.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Blocks {
+    pages: f64,
+    /// Milliseconds of a block, ours and theirs.
+    millis: Vec<[f64; 2]>,
+}
+
+impl Blocks {
+    /// Adds a block of some pages.
+    pub fn add(&mut self, pages: usize, ours_ms: f64, theirs_ms: f64) {
+        self.pages += f64::from(u32::try_from(pages).unwrap_or(u32::MAX));
+        self.millis.push([ours_ms, theirs_ms]);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.millis.len()
+    }
+
+    /// Pages a second of all blocks, ours and theirs.
+    #[must_use]
+    pub fn pages_per_s(&self) -> [f64; 2] {
+        [0, 1].map(|side| {
+            let all: f64 = self.millis.iter().map(|block| block[side]).sum();
+            1e3 * self.pages / all.max(1e-3)
+        })
+    }
+
+    /// How many times as fast as the package the flow was in a block: lower quartile, median, upper
+    /// quartile.
+    #[must_use]
+    pub fn ratios(&self) -> [f64; 3] {
+        let ratio = |[ours, theirs]: &[f64; 2]| theirs / ours.max(1e-3);
+        let mut ratios: Vec<f64> = self.millis.iter().map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let last = ratios.len().saturating_sub(1);
+        [1, 2, 3].map(|quarter| ratios.get(last * quarter / 4).copied().unwrap_or(0.0))
+    }
+}
+
 /// Counters of a running flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
@@ -117,6 +159,19 @@ mod tests {
         let [compute, functions, hops] = Work { processor: 10, ..work }.shares();
         assert!((compute + functions - 1.0).abs() < 1e-9 && hops == 0.0);
         assert_eq!(Work::default().shares(), [0.0; 3]);
+    }
+
+    #[test]
+    fn blocks_are_compared_one_by_one() {
+        let mut blocks = Blocks::default();
+        assert_eq!((blocks.count(), blocks.ratios()), (0, [0.0; 3]));
+        for (ours, theirs) in [(10.0, 20.0), (10.0, 10.0), (20.0, 60.0), (10.0, 40.0), (10.0, 50.0)]
+        {
+            blocks.add(3, ours, theirs);
+        }
+        assert_eq!((blocks.count(), blocks.ratios()), (5, [2.0, 3.0, 4.0]));
+        let [ours, theirs] = blocks.pages_per_s();
+        assert!((ours - 250.0).abs() < 1e-9 && (theirs - 1000.0 / 12.0).abs() < 1e-9);
     }
 
     #[test]

@@ -38,15 +38,37 @@ pub struct Expected {
     pub threads: u64,
 }
 
-/// Asks about every page, in order.
-///
-/// # Errors
-/// The oracle is missing, its script fails or answers something else than expected.
-pub fn ask(files: &[&[u8]], sizes: Sizes) -> Result<Vec<Expected>, String> {
-    let (width, height) = sizes.canvas;
-    let settings = json!({"width": width, "height": height, "rec_width": sizes.line});
-    let oracle = oracle::Oracle::find(PACKAGE)?;
-    oracle.ask(SCRIPT, &[settings.to_string()], files, answer)
+/// The package in a process of its own, which waits for pages.
+#[derive(Debug)]
+pub struct Package(oracle::Running);
+
+impl Package {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The oracle is missing.
+    pub fn start(sizes: Sizes) -> Result<Package, String> {
+        let (width, height) = sizes.canvas;
+        let settings = json!({"width": width, "height": height, "rec_width": sizes.line});
+        let oracle = oracle::Oracle::find(PACKAGE)?;
+        oracle.start(SCRIPT, &[settings.to_string()]).map(Package)
+    }
+
+    /// Reads a page.
+    ///
+    /// # Errors
+    /// The script fails or answers something else than expected.
+    pub fn read(&mut self, file: &[u8]) -> Result<Expected, String> {
+        self.0.ask(file, answer)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn end(self) -> Result<(), String> {
+        self.0.end()
+    }
 }
 
 /// What the package does with one page on its way.
@@ -65,7 +87,7 @@ pub struct Details {
 /// Asks what the package does with every page on its way to the recogniser.
 ///
 /// # Errors
-/// As [`ask`].
+/// The oracle is missing, its script fails or answers something else than expected.
 pub fn details(files: &[&[u8]], sizes: Sizes) -> Result<Vec<Details>, String> {
     let (width, height) = sizes.canvas;
     let settings =
