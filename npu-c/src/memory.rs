@@ -66,6 +66,51 @@ fn ends(
     Ok((to.0.expose_provenance() as u64, from.expose_provenance() as u64))
 }
 
+/// One side of a copy in two dimensions: where it begins, and from one row to the next.
+type Rows = (*mut c_void, usize);
+
+/// The rows of a copy in two dimensions, of so many bytes each: to, from.
+fn rows(
+    to: Rows,
+    from: Rows,
+    (width, height): (usize, usize),
+    kind: i32,
+) -> Result<impl Iterator<Item = (u64, u64)>> {
+    let (target, source) = ends(to, from.0, width, kind)?;
+    if width > from.1 {
+        let what = format!("rows of {width} bytes that begin every {}", from.1);
+        return Err(Error::new(PARAM_INVALID, what));
+    }
+    let last = height.saturating_sub(1) as u64;
+    let behind = |begin: u64, pitch: usize| {
+        let last = last.checked_mul(pitch as u64)?;
+        begin.checked_add(last)?.checked_add(width as u64)
+    };
+    if behind(target, to.1).is_none() || behind(source, from.1).is_none() {
+        let what = format!("{height} rows end beyond the last address");
+        return Err(Error::new(PARAM_INVALID, what));
+    }
+    let count = if width == 0 { 0 } else { height as u64 };
+    Ok((0..count).map(move |row| (target + row * to.1 as u64, source + row * from.1 as u64)))
+}
+
+/// Memory of the host in an asynchronous copy stays, or no capture forbids that it may not.
+fn check_pageable(to: *mut c_void, from: *mut c_void, kind: i32) -> Result<()> {
+    // The host's end, if there is one, unless it is known to stay.
+    let host = match kind {
+        1 => Some(from),
+        2 => Some(to),
+        _ => None,
+    };
+    let pageable = host.is_some_and(|host| !is_known(host.addr()));
+    if pageable && current()?.context.check_at_once("").is_err() {
+        let what = "an asynchronous copy of memory that is not of aclrtMallocHost, while a \
+                    capture forbids it";
+        return Err(Error::new(CAPTURE_MODE_BLOCK_ASYNC, what));
+    }
+    Ok(())
+}
+
 /// A fill's value and address.
 fn filling(to: (*mut c_void, usize), value: i32, bytes: usize) -> Result<(u64, u8)> {
     if to.0.is_null() {
@@ -131,19 +176,29 @@ api! {
     ) {
         let (target, source) = ends((to, room), from, bytes, kind)?;
         let stream = state::stream(stream)?;
-        // The host's end, if there is one, unless it is known to stay.
-        let host = match kind {
-            1 => Some(from),
-            2 => Some(to),
-            _ => None,
-        };
-        let pageable = host.is_some_and(|host| !is_known(host.addr()));
-        if pageable && current()?.context.check_at_once("").is_err() {
-            let what = "an asynchronous copy of memory that is not of aclrtMallocHost, while a \
-                        capture forbids it";
-            return Err(Error::new(CAPTURE_MODE_BLOCK_ASYNC, what));
-        }
+        check_pageable(to, from, kind)?;
         stream.copy_at(target, source, bytes).map(drop)
+    }
+
+    fn aclrtMemcpy2d(
+        to: *mut c_void, to_pitch: usize, from: *mut c_void, from_pitch: usize, width: usize,
+        height: usize, kind: i32,
+    ) {
+        let mut rows = rows((to, to_pitch), (from, from_pitch), (width, height), kind)?;
+        current()?.context.check_at_once("a copy at once")?;
+        rows.try_for_each(|(to, from)| {
+            Process.copy(to, from, width).ok_or_else(|| null("memory of a copy"))
+        })
+    }
+
+    fn aclrtMemcpy2dAsync(
+        to: *mut c_void, to_pitch: usize, from: *mut c_void, from_pitch: usize, width: usize,
+        height: usize, kind: i32, stream: Handle,
+    ) {
+        let mut rows = rows((to, to_pitch), (from, from_pitch), (width, height), kind)?;
+        let stream = state::stream(stream)?;
+        check_pageable(to, from, kind)?;
+        rows.try_for_each(|(to, from)| stream.copy_at(to, from, width).map(drop))
     }
 
     fn aclrtMemsetAsync(

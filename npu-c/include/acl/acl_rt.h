@@ -262,6 +262,18 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
                           aclrtMemcpyKind kind, aclrtStream stream);
 
+/*
+ * Copies `height` rows of `width` bytes at once; rows begin every `dpitch` and `spitch` bytes.
+ * 107000 when a row is longer than that, else codes as of aclrtMemcpy.
+ */
+aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                       size_t height, aclrtMemcpyKind kind);
+
+/* The same as tasks, one for each row; codes as of aclrtMemcpyAsync. */
+aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
+                            size_t width, size_t height, aclrtMemcpyKind kind,
+                            aclrtStream stream);
+
 /* Fills as a task. */
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
                           aclrtStream stream);

@@ -65,6 +65,49 @@ static void in_time(aclrtStream stream, aclrtEvent event)
     EQUAL(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
 }
 
+/* Of 4 rows of 5 bytes the second to fourth byte, into rows of 4. */
+static void in_rows(aclrtStream stream)
+{
+    const aclrtMemcpyKind in = ACL_MEMCPY_HOST_TO_DEVICE, out = ACL_MEMCPY_DEVICE_TO_HOST;
+    unsigned char given[20], found[16];
+    unsigned char *device;
+    for (int i = 0; i < 20; i++) given[i] = (unsigned char)(i + 1);
+    OK(aclrtMalloc((void **)&device, 16, ACL_MEM_MALLOC_NORMAL_ONLY));
+    for (int as_task = 0; as_task < 2; as_task++) {
+        OK(aclrtMemset(device, 16, 0, 16));
+        for (int i = 0; i < 16; i++) found[i] = 99;
+        if (as_task) {
+            OK(aclrtMemcpy2dAsync(device, 4, given + 1, 5, 3, 4, in, stream));
+            OK(aclrtSynchronizeStream(stream));
+            OK(aclrtMemcpy2dAsync(found, 4, device, 4, 4, 4, out, stream));
+            OK(aclrtSynchronizeStream(stream));
+        } else {
+            OK(aclrtMemcpy2d(device, 4, given + 1, 5, 3, 4, in));
+            OK(aclrtMemcpy2d(found, 4, device, 4, 4, 4, out));
+        }
+        for (int i = 0; i < 16; i++) {
+            EQUAL(found[i], i % 4 == 3 ? 0 : given[i / 4 * 5 + i % 4 + 1]);
+        }
+    }
+    /* Nothing to copy is no fault; a row has to fit. */
+    OK(aclrtMemcpy2d(device, 4, given, 5, 4, 0, in));
+    OK(aclrtMemcpy2d(device, 4, given, 5, 0, 4, in));
+    EQUAL(aclrtMemcpy2d(device, 4, given, 5, 5, 1, in), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclrtMemcpy2d(device, 6, given, 5, 6, 1, in), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclrtMemcpy2d(device, 4, given, 5, 4, (size_t)-1, in), ACL_ERROR_RT_PARAM_INVALID);
+    EQUAL(aclrtMemcpy2dAsync(NULL, 4, given, 5, 4, 1, in, stream), ACL_ERROR_INVALID_PARAM);
+    /* A capture forbids both, of memory of the host that may not stay. */
+    OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    EQUAL(aclrtMemcpy2d(device, 4, given, 5, 4, 1, in),
+          ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT);
+    EQUAL(aclrtMemcpy2dAsync(device, 4, given, 5, 4, 1, in, stream),
+          ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC);
+    aclmdlRI model;
+    OK(aclmdlRICaptureEnd(stream, &model));
+    OK(aclmdlRIDestroy(model));
+    OK(aclrtFree(device));
+}
+
 static void times(aclrtStream stream)
 {
     float ms = -1;
@@ -118,6 +161,7 @@ int main(int argc, char **argv)
     described(argv[1]);
     numbers(stream, event);
     in_time(stream, event);
+    in_rows(stream);
     times(stream);
     aborted();
     end();
