@@ -48,6 +48,15 @@ fn a_model_is_compiled_once_and_again_when_the_entry_is_damaged() {
 }
 
 #[test]
+fn what_is_in_use_at_once_stands_beside_the_arena() {
+    let folder = Folder::new("om-peak");
+    let model = folder.file("m.onnx", &onnx::two_products());
+    let (exit, out, err) = run(&folder, &["compile", &model]);
+    assert_eq!(exit, 0, "{err}");
+    assert!(out.contains("arena 64 B (64 B in use at once)"), "{out}");
+}
+
+#[test]
 fn a_link_is_followed_and_a_fifo_is_written_into() {
     let folder = Folder::new("om-named");
     let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));

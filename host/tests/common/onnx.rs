@@ -46,6 +46,24 @@ pub(crate) fn model(op: &str, inputs: &[&str], rows: Option<u64>) -> Vec<u8> {
     [number(1, 8), bytes(7, &graph.concat()), bytes(8, &number(2, 15))].concat()
 }
 
+/// A model whose product `[3, 3]` of `p` and `q` is multiplied by `q` again.
+pub(crate) fn two_products() -> Vec<u8> {
+    let node = |inputs: [&str; 2], output: &str| {
+        let names = inputs.map(|name| bytes(1, name.as_bytes())).concat();
+        bytes(1, &[names, bytes(2, output.as_bytes()), bytes(4, b"MatMul")].concat())
+    };
+    let dims = [Some(3), Some(3)];
+    let graph = [
+        node(["p", "q"], "t"),
+        node(["t", "q"], "y"),
+        bytes(2, b"g"),
+        bytes(11, &declared("p", &dims)),
+        bytes(11, &declared("q", &dims)),
+        bytes(12, &declared("y", &dims)),
+    ];
+    [number(1, 8), bytes(7, &graph.concat()), bytes(8, &number(2, 15))].concat()
+}
+
 /// A frozen TensorFlow graph: the sum of two lists of three whole numbers.
 pub(crate) fn frozen_sum() -> Vec<u8> {
     let attribute = |key: &str, value: Vec<u8>| {
