@@ -26,8 +26,8 @@ use crate::step::Flow;
 use crate::stream::{Core, Cursor, Stream};
 use crate::table::Name;
 
-/// Conditions a device has.
-pub(crate) const CONDS_MAX: u32 = 1 << 16;
+/// Conditions a device has: each has a notify.
+pub(crate) const CONDS_MAX: u32 = crate::notify::NOTIFIES_MAX;
 
 /// How a condition chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,8 +122,8 @@ impl Model {
     /// is set to `default` before each run.
     ///
     /// # Errors
-    /// 107000 unless the model is being captured; 207001, 207005 and 207009 when the device has no
-    /// memory, condition or notify left.
+    /// 107000 unless the model is being captured; 207001 and 207009 when the device has no memory
+    /// or notify left, of which each has one.
     pub fn condition(&self, default: u64, reset: bool) -> Result<CondHandle> {
         let cell = self.context.allocate(8)?;
         let made = self.make_condition(cell.address(0), Some(cell.clone()), default, reset);

@@ -189,3 +189,19 @@ fn a_loop_without_end_is_stopped_by_a_timeout() {
     helper.record_notify(&notify).unwrap();
     model.execute(LONG).unwrap();
 }
+
+#[test]
+fn conditions_end_with_the_notifies_that_they_have() {
+    let context = context();
+    let stream = ordinary(&context);
+    stream.begin_capture(MODE).unwrap();
+    let model = stream.capture_info().1.unwrap();
+    let handles: Vec<_> = (0..8192).map(|_| model.condition(0, false).unwrap()).collect();
+    assert_eq!(code(model.condition(0, false)), 207_009);
+    // There is none for the model's end either; it goes, its conditions too, and there is room.
+    assert_eq!(code(stream.end_capture()), 207_009);
+    drop(handles);
+    stream.begin_capture(MODE).unwrap();
+    stream.capture_info().1.unwrap().condition(0, false).unwrap();
+    stream.end_capture().unwrap();
+}
