@@ -41,7 +41,7 @@ mod winograd;
 use bytes::Bytes;
 use npu::aligned::AlignedBytes;
 use npu::inspect::{Report, inspect};
-use npu::program::Om;
+use npu::program::{Layout, Om, with_layouts};
 
 pub use error::CompileError;
 pub use import::{Dim, Imported, external_files, import, import_with};
@@ -62,6 +62,8 @@ pub struct Options {
     /// Files beside the model that its tensors lie in: name, as [`external_files`] has it, and
     /// bytes.
     pub files: Vec<(String, Bytes)>,
+    /// Layouts that weights are packed in besides the one that every machine reads.
+    pub layouts: Vec<Layout>,
 }
 
 /// A compiled model.
@@ -86,8 +88,22 @@ pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError
     let imported = import_with(model, &options.files)?;
     let typed = type_graph(imported, options)?.optimise();
     let planned = plan(&typed);
-    let (om, fates) = (planned.write()?, planned.fates());
+    let mut om = planned.write()?;
+    if !options.layouts.is_empty() {
+        let plain = Om::open(&om[..]).map_err(CompileError::Program)?;
+        om = with_layouts(&plain, &options.layouts).ok_or(CompileError::TooLarge)?;
+    }
     let opened = Om::open(&om[..]).map_err(CompileError::Program)?;
     let report = inspect(&opened);
+    let fates = planned.fates(|task| {
+        let task = report.tasks.get(task).filter(|_| options.layouts.contains(&Layout::Fours))?;
+        match task.op.as_str() {
+            _ if task.fours_bytes > 0 => Some("weights for vnni, too"),
+            "QuantisedConv" | "QuantisedDense" => {
+                Some("weights not for vnni: less their zeros, some have more than eight bits")
+            }
+            _ => None,
+        }
+    });
     Ok(Compiled { report, warnings: typed.into_warnings(), om, fates })
 }

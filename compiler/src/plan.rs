@@ -185,15 +185,16 @@ impl Planned<'_> {
         self.arena_bytes
     }
 
-    /// What became of each node of the model.
-    pub(crate) fn fates(&self) -> Vec<Fate> {
+    /// What became of each node of the model; `more` says something of tasks.
+    pub(crate) fn fates(&self, more: impl Fn(usize) -> Option<&'static str>) -> Vec<Fate> {
         let mut tasks = self.tasks.iter().map(|(step, _)| *step).peekable();
         let (mut all, mut count) = (Vec::new(), 0);
         for (step, node) in self.graph.nodes.iter().enumerate() {
             let what = if tasks.next_if_eq(&step).is_some() {
                 count += 1;
                 let over = if self.over[step] { ", over its operand" } else { "" };
-                format!("task {}, {}{over}", count - 1, node.op.line().name)
+                let more = more(count - 1).map_or(String::new(), |more| format!("; {more}"));
+                format!("task {}, {}{over}{more}", count - 1, node.op.line().name)
             } else {
                 "no task: its result has the bytes of its input".to_owned()
             };

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use npu::aligned::AlignedBytes;
 use npu::engine::{Input, Model};
 use npu::ops::AttributeValue;
+use npu::program::Layout;
 use npu::tensor::TensorInfo;
 use prost::Message;
 
@@ -157,7 +158,12 @@ impl Draft {
 
 /// Runs a compiled model on floats; all outputs as floats.
 pub(crate) fn run(compiled: &Compiled, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
-    let model = Model::load(compiled.om.clone()).unwrap();
+    run_as(compiled, Layout::native(), inputs)
+}
+
+/// As [`run`], with weights in a layout.
+pub(crate) fn run_as(compiled: &Compiled, layout: Layout, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
+    let model = Model::load_as(compiled.om.clone(), layout).unwrap();
     let values: Vec<AlignedBytes> = inputs
         .iter()
         .map(|values| {

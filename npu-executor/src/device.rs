@@ -207,7 +207,11 @@ impl Device {
         let (loaded, resume) = self.prepare(index, request, &model, logger)?;
         match self.order(index, Order::Run(loaded, resume)) {
             Ok(_) => {
-                let path = path.display();
+                let (path, packed) = (path.display(), model.program().packed_bytes());
+                if packed > 0 {
+                    let what = format_args!("{packed} bytes of weights packed for this machine");
+                    report::info(logger, None, what);
+                }
                 report::info(logger, None, format_args!("the model of {path} is ready"));
                 self.handles.insert(key, Handle { place: index, name });
                 Ok(())

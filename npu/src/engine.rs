@@ -16,7 +16,7 @@ use executor_core::error::Code;
 
 use crate::DataType;
 use crate::aligned::is_aligned;
-use crate::program::{Om, OmError, Place, Task, Tensor};
+use crate::program::{Layout, Om, OmError, Place, Task, Tensor};
 use crate::shape::Shape;
 use crate::team::Team;
 use crate::tensor::{Fault, Inputs, OUTPUTS_MAX, Output, Part, TensorInfo, type_name};
@@ -172,7 +172,18 @@ impl<B: AsRef<[u8]>> Model<B> {
     /// # Errors
     /// Whatever is wrong with the file.
     pub fn load(bytes: B) -> Result<Self, OmError> {
-        Ok(Self { om: Om::open(bytes)? })
+        Self::load_as(bytes, Layout::native())
+    }
+
+    /// As [`Model::load`], for a machine that reads weights in another layout than this one; there
+    /// is a form of every kernel that reads it here.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_as(bytes: B, layout: Layout) -> Result<Self, OmError> {
+        let mut om = Om::open(bytes)?;
+        om.choose(layout);
+        Ok(Self { om })
     }
 
     /// The program.
@@ -229,9 +240,9 @@ impl<B: AsRef<[u8]>> Model<B> {
         for (index, task) in self.om.tasks().iter().enumerate() {
             let outcome = match task.outputs[..] {
                 [output] if self.om.tensors()[output].bytes == 0 => Ok(()),
-                [_] => self.step::<1, 3>(task, inputs, outputs, arena, team),
+                [_] => self.step::<1, 3>(index, inputs, outputs, arena, team),
                 _ => self
-                    .step::<OUTPUTS_MAX, { OUTPUTS_MAX + 2 }>(task, inputs, outputs, arena, team),
+                    .step::<OUTPUTS_MAX, { OUTPUTS_MAX + 2 }>(index, inputs, outputs, arena, team),
             };
             outcome.map_err(|fault| RunError::Task { task: index, fault })?;
             ended(index);
@@ -289,13 +300,13 @@ impl<B: AsRef<[u8]>> Model<B> {
     /// for what lies behind all of them.
     fn step<'o, const N: usize, const CUTS: usize>(
         &self,
-        task: &Task,
+        index: usize,
         inputs: &[Input<'_>],
         outputs: &mut [&'o mut [u8]],
         arena: &mut [u8],
         team: Option<&Team>,
     ) -> Result<(), Fault> {
-        let tensors = self.om.tensors();
+        let (tensors, task) = (self.om.tensors(), &self.om.tasks()[index]);
         let mut cuts = [const { 0..0 }; CUTS];
         for (cut, output) in cuts.iter_mut().zip(&task.outputs) {
             if let Place::Arena(offset) = tensors[*output].place {
@@ -312,9 +323,9 @@ impl<B: AsRef<[u8]>> Model<B> {
                 *lent = std::mem::take(&mut outputs[slot]);
             }
         }
-        let weights = self.om.weights();
-        let view =
-            View { tensors, operands: &task.operands, weights, inputs, outputs, pieces: &pieces };
+        let (weights, fours) = (self.om.weights(), self.om.fours(index));
+        let (operands, pieces) = (&task.operands, &pieces);
+        let view = View { tensors, operands, weights, fours, inputs, outputs, pieces };
         let outcome = call(task, &view, &mut own, &mut lent, scratch, team);
         for (lent, output) in lent.into_iter().zip(&task.outputs) {
             if let Place::Output(slot) = tensors[*output].place {
@@ -378,6 +389,7 @@ struct View<'a> {
     tensors: &'a [Tensor],
     operands: &'a [usize],
     weights: &'a [u8],
+    fours: Option<&'a [u8]>,
     inputs: &'a [Input<'a>],
     /// Without those that are written, which are empty meanwhile.
     outputs: &'a [&'a mut [u8]],
@@ -412,6 +424,10 @@ impl Inputs for View<'_> {
             Place::Output(slot) => self.outputs[slot],
         };
         from.get(..tensor.bytes).unwrap_or_default()
+    }
+
+    fn fours(&self) -> Option<&[u8]> {
+        self.fours
     }
 }
 

@@ -36,10 +36,23 @@ pub struct TaskReport {
     pub flops: u64,
     /// Bytes of its inputs that are weights.
     pub weights_bytes: u64,
+    /// Bytes of its weights as fours, in the file or packed at load.
+    pub fours_bytes: u64,
     /// Bytes of scratch memory.
     pub scratch_bytes: u64,
     /// The operand whose memory the output takes over.
     pub over: Option<usize>,
+}
+
+/// A section of the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SectionReport {
+    /// Its name.
+    pub name: String,
+    /// The machines that it is for: `any`, or those of a layout.
+    pub isa: String,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// A program.
@@ -54,6 +67,8 @@ pub struct Report {
     pub live_bytes: u64,
     /// Bytes of the weights.
     pub weights_bytes: u64,
+    /// Sections of the file, in order.
+    pub sections: Vec<SectionReport>,
     /// Floating-point operations of a run.
     pub flops: u64,
     /// Inputs, in the order in which they are bound.
@@ -75,7 +90,8 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
     let tasks: Vec<TaskReport> = om
         .tasks()
         .iter()
-        .map(|task| {
+        .enumerate()
+        .map(|(index, task)| {
             let inputs: Vec<TensorReport> = task.operands.iter().map(tensor).collect();
             let infos: Vec<TensorInfo> = inputs.iter().map(|input| input.info).collect();
             let outputs: Vec<TensorReport> = task.outputs.iter().map(tensor).collect();
@@ -85,6 +101,7 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
                 name: om.task_name(task).to_owned(),
                 flops: outputs.first().map_or(0, |output| task.op.flops(&infos, &output.info)),
                 weights_bytes: weights.map(|input| input.info.bytes() as u64).sum(),
+                fours_bytes: om.fours_bytes(index) as u64,
                 scratch_bytes: task.scratch.len() as u64,
                 over: task.over,
                 inputs,
@@ -97,6 +114,7 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
         arena_bytes: om.arena_bytes() as u64,
         live_bytes: live_bytes(om),
         weights_bytes: om.weights_bytes() as u64,
+        sections: om.sections(),
         flops: tasks.iter().map(|task| task.flops).sum(),
         inputs: om.inputs().iter().map(tensor).collect(),
         outputs: om.outputs().iter().map(tensor).collect(),

@@ -98,6 +98,10 @@ pub trait Inputs {
     fn info(&self, index: usize) -> &TensorInfo;
     /// Bytes of one: exactly as many as its type and shape say.
     fn bytes(&self, index: usize) -> &[u8];
+    /// The weights as [`crate::ops::blocked::Fours`] packs them, where runs read them.
+    fn fours(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 impl<'a> dyn Inputs + 'a {

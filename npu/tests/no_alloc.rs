@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use npu::DataType;
 use npu::aligned::AlignedBytes;
 use npu::engine::{Input, Model};
+use npu::ops::blocked::{Finish, QuantisedDense, pack_pairs};
 use npu::ops::conv::Conv;
 use npu::ops::relu::Relu;
 use npu::ops::{Activation, Op};
-use npu::program::{Place, Writer};
+use npu::program::{self, Place, Writer};
 use npu::shape::Shape;
 use npu::team::Team;
 use npu::tensor::TensorInfo;
@@ -80,8 +81,39 @@ fn a_run_allocates_nothing() {
         model.run(&wrong, &mut [&mut out], &mut arena).unwrap_err();
     }
     assert_eq!(COUNT.get(), before);
+    a_run_on_packed_weights_allocates_nothing();
     // Here, since it counts what all threads do.
     a_run_of_a_team_allocates_nothing();
+}
+
+/// Weights are packed at load, once.
+fn a_run_on_packed_weights_allocates_nothing() {
+    let of = |dtype, dims: &[usize]| TensorInfo::new(dtype, Shape::new(dims).expect("a shape"));
+    let (x, y) = (of(DataType::INT8, &[2, 7]), of(DataType::INT32, &[2, 16]));
+    let (dims, pairs) = pack_pairs([7, 16], |k, _| if k == 3 { 5 } else { 0 });
+    let pairs: Vec<u8> = pairs.iter().flat_map(|own| own.to_le_bytes()).collect();
+    let mut writer = Writer::new();
+    let input = writer.tensor("x", &x, Place::Input(0));
+    let output = writer.tensor("y", &y, Place::Output(0));
+    writer.input(input);
+    writer.output(output);
+    let weights = writer.constant("w", &of(DataType::INT16, &dims), &pairs);
+    let bias = writer.constant("bias", &of(DataType::INT32, &[1, 16]), &[0; 64]);
+    let factors = writer.constant("factors", &info(&[1, 16]), &[0; 64]);
+    let dense = QuantisedDense { columns: 16, zero: -1, finish: Finish::SUM };
+    writer.task("dense", &dense, &[input, weights, bias, factors], &[output], (0, 64));
+    let model = Model::load_as(writer.finish(64).expect("it fits"), program::Layout::Fours);
+    let model = model.expect("a program");
+    assert_eq!(model.program().packed_bytes(), 192);
+    let bytes = AlignedBytes::copy_of(&[2; 14]);
+    let (mut out, mut arena) = (AlignedBytes::zeroed(y.bytes()), AlignedBytes::zeroed(64));
+    let inputs = [Input { info: x, bytes: &bytes }];
+    let before = COUNT.get();
+    for _ in 0..100 {
+        model.run(&inputs, &mut [&mut out], &mut arena).expect("a run");
+    }
+    assert_eq!(COUNT.get(), before);
+    assert_eq!(out[..4], 15i32.to_le_bytes());
 }
 
 /// One task that is large enough for a team.

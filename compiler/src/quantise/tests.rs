@@ -1,8 +1,11 @@
 //! Tests of quantised layers: which tasks a graph has, and the same results as without any pass.
 
+use npu::engine::Model;
 use npu::ops::AttributeValue;
+use npu::program::Layout;
 
-use crate::testing::{D, Draft, FLOAT, check, noise};
+use crate::testing::{D, Draft, FLOAT, check, noise, run_as};
+use crate::{Compiled, Options, compile};
 
 /// A graph with an input x in quanta of 1 / 64, a scale, and zeros of both types.
 fn begin(dims: &[i64]) -> Draft {
@@ -204,4 +207,57 @@ fn what_stays_and_why() {
     let taken = end(taken, "m");
     assert!(told(&taken, "QuantizeLinear.yq").contains("part of `MatMul.m`"));
     assert!(told(&taken, "MatMul.m").contains("computed with bytes, weights packed"));
+}
+
+fn for_vnni(draft: &Draft) -> Compiled {
+    let layouts = vec![Layout::Pairs, Layout::Fours];
+    compile(draft.bytes(), &Options { layouts, ..Options::default() }).unwrap()
+}
+
+#[test]
+fn weights_for_two_kinds_of_machines_give_the_same_bits() {
+    let pads = [("pads", AttributeValue::Ints(vec![1; 4]))];
+    let conv = |maps: i64| {
+        let draft = bias(weights(begin(&[1, maps, 6, 7]), &[12, maps, 3, 3], 0), 12);
+        end(draft.node_with("Conv", &["xf", "wf", "bf"], "c", &pads), "c")
+    };
+    let dense = bias(weights(begin(&[5, 30]), &[30, 20], 1), 20);
+    let dense = end(dense.node("Gemm", &["xf", "wf", "bf"], "g"), "g");
+    for (draft, count) in [(conv(3), 126), (conv(20), 840), (dense, 150)] {
+        let (plain, both) = (draft.compile(&[]).unwrap(), for_vnni(&draft));
+        assert_eq!(both.om[..], for_vnni(&draft).om[..], "the same bytes every time");
+        let sections: Vec<(&str, &str)> =
+            both.report.sections.iter().map(|own| (own.name.as_str(), own.isa.as_str())).collect();
+        assert_eq!(sections[sections.len() - 1], ("PACKED", "vnni"));
+        assert!(plain.report.sections.iter().all(|own| own.isa == "any"));
+        assert_eq!(plain.report.weights_bytes, both.report.weights_bytes);
+        let told = |own: &Compiled| {
+            own.fates.iter().any(|fate| fate.what.contains("; weights for vnni, too"))
+        };
+        assert!(told(&both) && !told(&plain));
+        let load = |own: &Compiled, layout| Model::load_as(own.om.clone(), layout).unwrap();
+        let at_load = load(&plain, Layout::Fours).program().packed_bytes();
+        assert!(at_load > 0 && load(&both, Layout::Fours).program().packed_bytes() == 0);
+        let x = noise(count, 1);
+        let expected = run_as(&plain, Layout::Pairs, &[&x]);
+        assert!(expected[0].iter().any(|y| *y != expected[0][0]));
+        assert_eq!(run_as(&plain, Layout::Fours, &[&x]), expected);
+        assert_eq!(run_as(&both, Layout::Fours, &[&x]), expected);
+        assert_eq!(run_as(&both, Layout::Pairs, &[&x]), expected);
+    }
+}
+
+#[test]
+fn weights_of_more_than_eight_bits_are_for_every_machine_only() {
+    let draft = begin(&[5, 30])
+        .floats("w", &[30, 20], &noise(600, 2))
+        .floats("sw", &[], &[1.0 / 200.0])
+        .node("QuantizeLinear", &["w", "sw", "zero"], "wq")
+        .node("DequantizeLinear", &["wq", "sw", "zero"], "wf")
+        .node("MatMul", &["xf", "wf"], "m");
+    let draft = end(draft, "m");
+    let both = for_vnni(&draft);
+    assert_eq!(both.om[..], draft.compile(&[]).unwrap().om[..], "there is nothing to pack");
+    let fate = both.fates.iter().find(|fate| fate.node == "MatMul.m").unwrap();
+    assert!(fate.what.contains("QuantisedDense; weights not for vnni: less"), "{}", fate.what);
 }

@@ -22,7 +22,7 @@ pub(super) struct Args {
 
 /// Prints what is in a model.
 pub(super) fn run(args: &Args) -> Result<u8, Failure> {
-    let loaded = args.source.load(false)?;
+    let loaded = args.source.load(&[], false)?;
     let profile = args.profile.then(|| model::profile(&loaded.program)).transpose();
     let profile = profile.map_err(|found| {
         let what = format!("{}: profile", args.source.model.display());
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         return print(&format!("{:#}\n", object(&loaded, profile)));
     }
     let model = args.source.model.display();
-    let text = format!("{model}: {}\n{}", summary(&loaded), ports(&loaded));
+    let text = format!("{model}: {}\n{}{}", summary(&loaded), ports(&loaded), sections(&loaded));
     let tasks = match profile {
         None => tasks(&loaded),
         Some(profile) => times(&loaded, profile),
@@ -53,6 +53,13 @@ fn ports(model: &Loadable) -> String {
     text
 }
 
+fn sections(model: &Loadable) -> String {
+    let heading = ["section", "isa", "bytes"].map(str::to_owned);
+    let own = model.report.sections.iter();
+    let own = own.map(|own| vec![own.name.clone(), own.isa.clone(), own.bytes.to_string()]);
+    table(&std::iter::once(heading.to_vec()).chain(own).collect::<Vec<_>>())
+}
+
 /// Shapes of a task's inputs, and types and shapes of its outputs.
 fn shapes(task: &TaskReport) -> [String; 2] {
     let inputs: Vec<String> =
@@ -62,7 +69,8 @@ fn shapes(task: &TaskReport) -> [String; 2] {
 }
 
 fn tasks(model: &Loadable) -> String {
-    let heading = ["task", "op", "inputs", "output", "FLOPs", "weights, bytes", "scratch", "name"];
+    let (weights, fours) = ("weights, bytes", "in fours");
+    let heading = ["task", "op", "inputs", "output", "FLOPs", weights, fours, "scratch", "name"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     rows.extend(model.report.tasks.iter().enumerate().map(|(index, task)| {
         let [inputs, outputs] = shapes(task);
@@ -73,6 +81,7 @@ fn tasks(model: &Loadable) -> String {
             outputs,
             task.flops.to_string(),
             task.weights_bytes.to_string(),
+            task.fours_bytes.to_string(),
             task.scratch_bytes.to_string(),
             task.name.clone(),
         ]
@@ -99,8 +108,12 @@ fn times(model: &Loadable, profile: &Profile) -> String {
     }));
     let total = rate(model.report.flops, profile.run_ns);
     let total = total.map_or(String::new(), |rate| format!(", {rate:.1} GFLOP/s"));
+    let packed = match profile.packed_bytes {
+        0 => String::new(),
+        bytes => format!(", {bytes} bytes of weights packed at load"),
+    };
     format!(
-        "{} runs on one thread, {:?}: {:.1} us a run{total}; medians\n{}",
+        "{} runs on one thread, {:?}{packed}: {:.1} us a run{total}; medians\n{}",
         profile.runs,
         npu::isa::best(),
         us(profile.run_ns),
@@ -124,7 +137,8 @@ fn object(model: &Loadable, profile: Option<&Profile>) -> Value {
         let mut own = json!({
             "op": task.op, "name": task.name, "flops": task.flops,
             "inputs": infos(&task.inputs), "outputs": infos(&task.outputs),
-            "weights_bytes": task.weights_bytes, "scratch_bytes": task.scratch_bytes,
+            "weights_bytes": task.weights_bytes, "fours_bytes": task.fours_bytes,
+            "scratch_bytes": task.scratch_bytes,
         });
         if let Some(profile) = profile {
             let ns = profile.tasks_ns.get(index).copied().unwrap_or(0);
@@ -135,9 +149,14 @@ fn object(model: &Loadable, profile: Option<&Profile>) -> Value {
         own
     });
     let report = &model.report;
+    let sections = report
+        .sections
+        .iter()
+        .map(|section| json!({"name": section.name, "isa": section.isa, "bytes": section.bytes}));
     let mut whole = json!({
         "file_bytes": report.file_bytes, "arena_bytes": report.arena_bytes,
         "weights_bytes": report.weights_bytes, "flops": report.flops,
+        "sections": sections.collect::<Vec<_>>(),
         "inputs": model.inputs.iter().map(port).collect::<Vec<_>>(),
         "outputs": model.outputs.iter().map(port).collect::<Vec<_>>(),
         "tasks": tasks.collect::<Vec<_>>(),
@@ -145,6 +164,7 @@ fn object(model: &Loadable, profile: Option<&Profile>) -> Value {
     if let Some(profile) = profile {
         whole["profile"] = json!({
             "runs": profile.runs, "isa": format!("{:?}", npu::isa::best()),
+            "packed_bytes": profile.packed_bytes,
             "us": us(profile.run_ns), "gflops": rate(report.flops, profile.run_ns),
         });
     }
@@ -174,7 +194,7 @@ mod tests {
     #[test]
     fn rates_and_shares() {
         assert_eq!([rate(3_000, 1_500), rate(0, 5), rate(5, 0)], [Some(2.0), None, None]);
-        let profile = Profile { runs: 1, run_ns: 9, tasks_ns: vec![2, 6] };
+        let profile = Profile { runs: 1, packed_bytes: 0, run_ns: 9, tasks_ns: vec![2, 6] };
         assert!((share(6, &profile) - 0.75).abs() < 1e-12);
     }
 }

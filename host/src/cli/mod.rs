@@ -77,6 +77,10 @@ enum Command {
         /// File to write; default: the model's name with `.om`
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Machines to pack weights for besides what every machine reads; a machine that finds none
+        /// of its own packs them at load
+        #[arg(long, value_name = "ISA", value_delimiter = ',')]
+        isa: Vec<model::For>,
         /// Print what became of each node: which task, what it is a part of, and why not; compiles
         /// anew
         #[arg(long)]
@@ -186,8 +190,8 @@ fn command(command: &Command) -> Result<u8, Failure> {
                 Picture::Svg => render::svg(&flow),
             })
         }
-        Command::Compile { source, output, explain } => {
-            model::compile(source, output.as_deref(), *explain)
+        Command::Compile { source, output, isa, explain } => {
+            model::compile(source, output.as_deref(), isa, *explain)
         }
         Command::Inspect(args) => inspect::run(args),
         Command::Plan { file, json, no_cache } => {

@@ -8,6 +8,7 @@ use crate::error::io_text;
 use crate::graph::{DType, TensorDesc};
 use crate::model::{self, Loadable, Port};
 use crate::plan::bytes_text;
+use npu::program::Layout;
 
 /// Arguments of both commands.
 #[derive(Debug, clap::Args)]
@@ -23,10 +24,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn load(&self, anew: bool) -> Result<Loadable, Failure> {
+    pub(super) fn load(&self, layouts: &[Layout], anew: bool) -> Result<Loadable, Failure> {
         let bound = self.input.iter().map(|text| desc(text)).collect::<Result<Vec<_>, _>>()?;
         let name = self.model.file_name().unwrap_or_default().to_string_lossy();
-        let loaded = model::load(&name, &self.model, &bound, !(self.no_cache || anew));
+        let loaded = model::load(&name, &self.model, &bound, layouts, !(self.no_cache || anew));
         let loaded = loaded.map_err(|error| {
             let what = format!("{}: model", self.model.display());
             Failure::system(&what, &error.found, error.expected, error.hint)
@@ -68,13 +69,38 @@ fn desc(text: &str) -> Result<TensorDesc, Failure> {
     Ok(TensorDesc { name: Some(name.to_owned()), dtype: DType::Float32, shape: dims.into() })
 }
 
+/// Machines that weights are packed for, besides what every machine reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum For {
+    /// Every machine: nothing more
+    Any,
+    /// Machines with AVX512-VNNI or AVX-VNNI: quantised weights as fours of bytes
+    Vnni,
+    /// Whatever this machine reads best
+    Native,
+}
+
+/// The layouts for these machines.
+fn layouts(machines: &[For]) -> Vec<Layout> {
+    let one = |machine: &For| match machine {
+        For::Any => Layout::Pairs,
+        For::Vnni => Layout::Fours,
+        For::Native => Layout::native(),
+    };
+    let mut all: Vec<Layout> = machines.iter().map(one).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// Compiles into a file; with `explain`, says what became of each node.
 pub(super) fn compile(
     source: &Source,
     output: Option<&Path>,
+    machines: &[For],
     explain: bool,
 ) -> Result<u8, Failure> {
-    let loaded = source.load(explain)?;
+    let loaded = source.load(&layouts(machines), explain)?;
     let path = output.map_or_else(|| source.model.with_extension("om"), Path::to_owned);
     let real = |path: &Path| fs::canonicalize(path).ok();
     let same = real(&path).is_some_and(|out| real(&source.model) == Some(out));
@@ -135,11 +161,15 @@ fn write_named(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 pub(super) fn summary(model: &Loadable) -> String {
     let report = &model.report;
+    let packed = report.sections.iter().filter(|section| section.isa != "any");
+    let packed = packed
+        .map(|section| format!(" (for {} besides {})", section.isa, bytes_text(section.bytes)));
     format!(
-        "{} tasks, {} FLOPs, weights {}, arena {} ({} in use at once), file {}",
+        "{} tasks, {} FLOPs, weights {}{}, arena {} ({} in use at once), file {}",
         report.tasks.len(),
         count(report.flops),
         bytes_text(report.weights_bytes),
+        packed.collect::<String>(),
         bytes_text(report.arena_bytes),
         bytes_text(report.live_bytes),
         bytes_text(report.file_bytes)
@@ -157,7 +187,17 @@ fn count(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, desc};
+    use npu::program::Layout;
+
+    use super::{For, count, desc, layouts};
+
+    #[test]
+    fn machines_are_layouts_each_of_them_once() {
+        assert_eq!(layouts(&[]), []);
+        let both = [Layout::Pairs, Layout::Fours];
+        assert_eq!(layouts(&[For::Vnni, For::Any, For::Vnni]), both);
+        assert_eq!(layouts(&[For::Native]), [Layout::native()]);
+    }
 
     #[test]
     fn inputs_are_names_and_dims() {

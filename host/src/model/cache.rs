@@ -1,10 +1,11 @@
 //! The cache of compiled models: `om/KEY.om` in the user's cache folder.
 //!
 //! A key is a hash over everything a program is made of: the model's bytes, those of the files that
-//! its tensors lie in, what its inputs are bound to, the sources of compiler and kernels, and the
-//! version of the OM format. Files are never changed, only renamed into place; what is read is
-//! checked, and compiled anew when it is damaged. What was not used for longest goes when all take
-//! more than 2 GiB. A cache that can't be read or written costs time and nothing else.
+//! its tensors lie in, what its inputs are bound to, the layouts of its weights, the sources of
+//! compiler and kernels, and the version of the OM format. Files are never changed, only renamed
+//! into place; what is read is checked, and compiled anew when it is damaged. What was not used for
+//! longest goes when all take more than 2 GiB. A cache that can't be read or written costs time and
+//! nothing else.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use npu::aligned::AlignedBytes;
-use npu::program::FORMAT_VERSION;
+use npu::program::{FORMAT_VERSION, Layout};
 
 use super::{Loadable, check};
 use crate::error::io_text;
@@ -21,12 +22,18 @@ use crate::hash::Hash;
 use crate::notice;
 
 /// Name of the file with the program of this model.
-pub(super) fn key(model: &[u8], files: &[(String, Bytes)], bound: &[TensorDesc]) -> String {
+pub(super) fn key(
+    model: &[u8],
+    files: &[(String, Bytes)],
+    bound: &[TensorDesc],
+    layouts: &[Layout],
+) -> String {
     let mut hash = Hash::new();
     hash.add(b"dflow model");
     hash.add(env!("CARGO_PKG_VERSION").as_bytes());
     hash.add(compiler::VERSION.as_bytes());
     hash.add(&FORMAT_VERSION.to_le_bytes());
+    hash.add(&[u8::from(layouts.contains(&Layout::Fours))]);
     for desc in bound {
         hash.add(desc.name.as_deref().unwrap_or_default().as_bytes());
         hash.add(&[u8::from(desc.name.is_some())]);
@@ -137,20 +144,22 @@ mod tests {
     fn every_part_of_a_key_counts() {
         let file = |name: &str, bytes: &'static [u8]| vec![(name.to_owned(), bytes.into())];
         let keys = [
-            key(b"a", &[], &[]),
-            key(b"b", &[], &[]),
-            key(b"a", &[], &[desc(None, &[1])]),
-            key(b"a", &[], &[desc(Some("x"), &[1])]),
-            key(b"a", &[], &[desc(Some("x"), &[1, 1])]),
-            key(b"a", &[], &[desc(None, &[1]), desc(None, &[1])]),
-            key(b"a", &file("w", b"1"), &[]),
-            key(b"a", &file("w", b"2"), &[]),
-            key(b"a", &file("w1", b""), &[]),
+            key(b"a", &[], &[], &[]),
+            key(b"b", &[], &[], &[]),
+            key(b"a", &[], &[], &[Layout::Fours]),
+            key(b"a", &[], &[desc(None, &[1])], &[]),
+            key(b"a", &[], &[desc(Some("x"), &[1])], &[]),
+            key(b"a", &[], &[desc(Some("x"), &[1, 1])], &[]),
+            key(b"a", &[], &[desc(None, &[1]), desc(None, &[1])], &[]),
+            key(b"a", &file("w", b"1"), &[], &[]),
+            key(b"a", &file("w", b"2"), &[], &[]),
+            key(b"a", &file("w1", b""), &[], &[]),
         ];
         for (index, one) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(one), "{index}");
         }
-        assert_eq!(keys[0], key(b"a", &[], &[]));
+        assert_eq!(keys[0], key(b"a", &[], &[], &[]));
+        assert_eq!(keys[0], key(b"a", &[], &[], &[Layout::Pairs]));
     }
 
     #[test]

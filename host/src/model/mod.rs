@@ -20,7 +20,7 @@ use bytes::Bytes;
 use compiler::{CompileError, Fate, Options};
 use npu::aligned::AlignedBytes;
 use npu::inspect::{Report, inspect};
-use npu::program::{MAGIC, Om};
+use npu::program::{Layout, MAGIC, Om, with_layouts};
 
 use crate::error::{DeployError, Place, Problem, io_text};
 use crate::graph::{DType, Shape, TensorDesc};
@@ -115,7 +115,9 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(words)
 }
 
-/// Reads a model and compiles it where that is needed. `node` is named in progress lines.
+/// Reads a model and compiles it where that is needed. `node` is named in progress lines. A model
+/// that is compiled already gets the sections of these layouts, and keeps those it has when there
+/// are none.
 ///
 /// # Errors
 /// The file can't be read, is no model, or is one that is not supported: [`ModelError`].
@@ -123,6 +125,7 @@ pub fn load(
     node: &str,
     path: &Path,
     bound: &[TensorDesc],
+    layouts: &[Layout],
     use_cache: bool,
 ) -> Result<Loadable, ModelError> {
     let file = read(path).map_err(|error| ModelError {
@@ -131,7 +134,7 @@ pub fn load(
         hint: "correct the path; one in a graph file is relative to it",
     })?;
     if file.starts_with(&MAGIC) {
-        let checked = check(AlignedBytes::copy_of(&file));
+        let checked = packed(AlignedBytes::copy_of(&file), layouts).and_then(check);
         return checked.map_err(|error| ModelError {
             found: format!("{}: {error}", path.display()),
             expected: "a compiled model of this version",
@@ -140,7 +143,7 @@ pub fn load(
     }
     let bytes = Bytes::from(file);
     let files = beside(path, &bytes)?;
-    let key = cache::key(&bytes, &files, bound);
+    let key = cache::key(&bytes, &files, bound, layouts);
     if let Some(kept) = cache::get(&key).filter(|_| use_cache) {
         return Ok(kept);
     }
@@ -152,7 +155,7 @@ pub fn load(
         hint,
     };
     let options = options(bytes.clone(), bound).map_err(|(error, hint)| refuse(error, hint))?;
-    let options = Options { files, ..options };
+    let options = Options { files, layouts: layouts.to_vec(), ..options };
     let compiled = compiler::compile(bytes, &options)
         .map_err(|error| refuse(error.to_string(), hint(&error)))?;
     for warning in &compiled.warnings {
@@ -165,6 +168,15 @@ pub fn load(
     let loaded = check(compiled.om)
         .map_err(|error| refuse(error, "report this: a fault of the compiler"))?;
     Ok(Loadable { fates: compiled.fates, ..loaded })
+}
+
+/// A compiled model with its weights in these layouts.
+fn packed(bytes: AlignedBytes, layouts: &[Layout]) -> Result<AlignedBytes, String> {
+    if layouts.is_empty() {
+        return Ok(bytes);
+    }
+    let om = Om::open(&bytes[..]).map_err(|error| error.to_string())?;
+    with_layouts(&om, layouts).ok_or_else(|| "more than a program can count".to_owned())
 }
 
 /// What to do about a model that is not compiled.
@@ -260,7 +272,7 @@ pub(crate) fn programs(plan: &mut DeployPlan) -> Result<(), DeployError> {
             continue;
         }
         let place = Place::graph(&plan.name).node(&executor.node).port("`model`");
-        let loaded = load(&executor.label, &model.path, &model.inputs_tensor_desc, true);
+        let loaded = load(&executor.label, &model.path, &model.inputs_tensor_desc, &[], true);
         let loaded = loaded.map_err(|error| DeployError::Model(error.at(place.clone())))?;
         let ports = (loaded.inputs.len(), loaded.outputs.len());
         let planned = (executor.inputs.len(), executor.outputs.len());

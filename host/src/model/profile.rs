@@ -22,6 +22,8 @@ const LIMIT: Duration = Duration::from_secs(2);
 pub struct Profile {
     /// Runs that were measured.
     pub runs: usize,
+    /// Bytes of weights that were packed at load, for want of a section for this machine.
+    pub packed_bytes: u64,
     /// Median of the time a run, nanoseconds.
     pub run_ns: u64,
     /// Median of the time of each task, nanoseconds.
@@ -68,7 +70,8 @@ pub fn profile(program: &Program) -> Result<Profile, String> {
         }
     }
     let tasks_ns = each.iter_mut().map(|all| median(all)).collect();
-    Ok(Profile { runs: whole.len(), run_ns: median(&mut whole), tasks_ns })
+    let packed_bytes = model.program().packed_bytes() as u64;
+    Ok(Profile { runs: whole.len(), packed_bytes, run_ns: median(&mut whole), tasks_ns })
 }
 
 fn nanoseconds(time: Duration) -> u64 {

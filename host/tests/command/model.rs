@@ -119,6 +119,27 @@ fn inspect_shows_a_model_and_a_compiled_one() {
 }
 
 #[test]
+fn machines_are_named_and_sections_shown() {
+    let folder = Folder::new("om-isa");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
+    let (exit, _, err) = run(&folder, &["compile", &model, "--isa", "any,vnni", "--explain"]);
+    assert_eq!(exit, 0, "{err}");
+    // There are no quantised weights in it: the program is that for every machine.
+    let om = folder.path("m.om");
+    let first = std::fs::read(&om).unwrap();
+    for isa in ["native", "vnni"] {
+        let (exit, _, err) = run(&folder, &["compile", &om, "--isa", isa, "-o", &om]);
+        assert_eq!((exit, err.as_str()), (0, ""), "{isa}");
+        assert_eq!(std::fs::read(&om).unwrap(), first, "{isa}");
+    }
+    let (exit, out, err) = run(&folder, &["inspect", &om]);
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert!(out.contains("WEIGHTS") && !out.contains("PACKED"), "{out}");
+    let (exit, _, err) = run(&folder, &["compile", &model, "--isa", "amx"]);
+    assert!(exit == 2 && err.contains("amx") && err.contains("any, vnni, native"), "{err}");
+}
+
+#[test]
 fn a_frozen_graph_is_compiled_whatever_its_name() {
     let folder = Folder::new("om-frozen");
     let (model, named) = (onnx::frozen_sum(), ["sum.pb", "sum.model"]);

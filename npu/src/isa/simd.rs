@@ -10,7 +10,7 @@ pub(crate) const LANES: usize = 16;
 pub(crate) trait Simd: Copy + Debug {
     /// 16 floats.
     type V: Copy;
-    /// 16 whole numbers of 32 bits, or as many pairs of numbers of 16.
+    /// 16 whole numbers of 32 bits, or as many pairs of numbers of 16, or fours of bytes.
     type I: Copy;
     /// Vectors that fit into registers.
     const REGISTERS: usize;
@@ -45,10 +45,8 @@ pub(crate) trait Simd: Copy + Debug {
     fn whole(self, from: &[i32; LANES]) -> Self::I;
     /// Writes them.
     fn store_whole(self, v: Self::I, to: &mut [i32; LANES]);
-    /// Those pairs.
-    fn pairs(self, from: &[[i16; 2]; LANES]) -> Self::I;
-    /// The same pair everywhere: its first number is in the low half.
-    fn pair(self, of: i32) -> Self::I;
+    /// The same word everywhere: a number, a pair or four bytes, the first in the low bits.
+    fn word(self, of: i32) -> Self::I;
     /// The products of both numbers of each pair, added to the sums. Sums wrap around.
     fn dot(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I;
     /// The nearest floats.
@@ -58,6 +56,13 @@ pub(crate) trait Simd: Copy + Debug {
     fn round(self, v: Self::V, add: i32) -> Self::I;
     /// Writes the low byte of numbers from -2^15 on and below 2^15.
     fn store_bytes(self, v: Self::I, to: &mut [u8; LANES]);
+
+    /// The products of all bytes of each word, of `a` without a sign and of `b` with one, added to
+    /// the sums. Sums wrap around.
+    #[inline(always)]
+    fn dot_fours(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I {
+        dot_fours(self, a, b, sums)
+    }
 
     /// Writes the first ones, as many as there is room for.
     #[inline(always)]
@@ -108,6 +113,21 @@ fn each_whole(of: impl Fn(usize) -> i32) -> [i32; LANES] {
         *to = of(lane);
     }
     own
+}
+
+/// As [`Simd::dot_fours`], word by word.
+#[inline(always)]
+pub(super) fn dot_fours<S: Simd>(simd: S, a: S::I, b: S::I, sums: S::I) -> S::I {
+    let mut words = [[0; LANES]; 3];
+    for (to, v) in words.iter_mut().zip([a, b, sums]) {
+        simd.store_whole(v, to);
+    }
+    let [a, b, sums] = words;
+    simd.whole(&each_whole(|lane| {
+        let bytes = a[lane].to_le_bytes().into_iter().zip(b[lane].to_le_bytes());
+        let products = bytes.map(|(a, b)| i32::from(a) * i32::from(b.cast_signed()));
+        products.fold(sums[lane], i32::wrapping_add)
+    }))
 }
 
 /// Both numbers of a pair.
@@ -202,15 +222,7 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn pairs(self, from: &[[i16; 2]; LANES]) -> Self::I {
-        each_whole(|lane| {
-            let [first, second] = from[lane];
-            i32::from(second) << 16 | i32::from(first) & 0xffff
-        })
-    }
-
-    #[inline(always)]
-    fn pair(self, of: i32) -> Self::I {
+    fn word(self, of: i32) -> Self::I {
         [of; LANES]
     }
 

@@ -1,7 +1,7 @@
 //! Every ISA of this machine computes what the portable form does.
 #![allow(clippy::float_cmp, reason = "values that are exact in every form")]
 
-use super::{Isa, LANES, Routine, Simd, at_most, best, run};
+use super::{Isa, LANES, Routine, Simd, at_most, best, run, run_fours, run_pairs};
 
 /// All instructions, on two vectors and on a part of one.
 struct All<'a> {
@@ -147,8 +147,8 @@ fn a_limit_ends_with_its_call() {
 
 /// Whole numbers, on pairs at the ends of their range.
 struct Whole<'a> {
-    a: [[i16; 2]; LANES],
-    pair: [i16; 2],
+    a: [i32; LANES],
+    pair: i32,
     sums: [i32; LANES],
     out: &'a mut ([i32; LANES], [f32; LANES], [u8; LANES]),
 }
@@ -156,14 +156,17 @@ struct Whole<'a> {
 impl Routine for Whole<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let [first, second] = self.pair.map(i32::from);
-        let pair = s.pair(second << 16 | first & 0xffff);
-        let sums = s.dot(s.pairs(&self.a), pair, s.whole(&self.sums));
+        let sums = s.dot(s.whole(&self.a), s.word(self.pair), s.whole(&self.sums));
         s.store_whole(sums, &mut self.out.0);
         s.store(s.floats(sums), &mut self.out.1);
         let halves = s.mul(s.floats(s.whole(&self.sums)), s.splat(0.5 / 4_194_304.0));
         s.store_bytes(s.round(halves, 254), &mut self.out.2);
     }
+}
+
+/// A pair as one word.
+fn word([first, second]: [i16; 2]) -> i32 {
+    i32::from(second) << 16 | i32::from(first) & 0xffff
 }
 
 #[test]
@@ -180,9 +183,10 @@ fn every_isa_multiplies_pairs_exactly() {
         for (sum, a) in expected.iter_mut().zip(&a) {
             *sum += i32::from(a[0]) * i32::from(pair[0]) + i32::from(a[1]) * i32::from(pair[1]);
         }
-        for isa in Isa::ALL {
+        for (isa, vnni) in Isa::ALL.into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
             let mut out = ([0; LANES], [0.0; LANES], [0; LANES]);
-            at_most(isa, || run(Whole { a, pair, sums, out: &mut out }));
+            let whole = Whole { a: a.map(word), pair: word(pair), sums, out: &mut out };
+            at_most(isa, || if vnni { run_pairs(whole) } else { run(whole) });
             assert_eq!(out.0, expected, "{isa:?}");
             #[expect(clippy::cast_precision_loss, reason = "the nearest float is meant")]
             let floats = expected.map(|sum| sum as f32);
@@ -190,6 +194,42 @@ fn every_isa_multiplies_pairs_exactly() {
             // 0, nearly 0, 2 and -128, each of them added to 254.
             let bytes = [254, 254, 0, 126];
             assert_eq!(out.2, std::array::from_fn(|lane| bytes[lane % 4]), "{isa:?}");
+        }
+    }
+}
+
+/// Sums of fours.
+struct Fours<'a>([i32; LANES], i32, [i32; LANES], &'a mut [i32; LANES]);
+
+impl Routine for Fours<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let sums = s.dot_fours(s.word(self.1), s.whole(&self.0), s.whole(&self.2));
+        s.store_whole(sums, self.3);
+    }
+}
+
+#[test]
+fn every_isa_multiplies_fours_exactly() {
+    let bytes = [0u8, 1, 255, 128, 127, 254, 3, 129];
+    for first in [[0u8; 4], [255; 4], [1, 2, 3, 4], [255, 0, 128, 7], [0, 0, 0, 255]] {
+        let fours: [[u8; 4]; LANES] = std::array::from_fn(|lane| {
+            std::array::from_fn(|place| bytes[(lane * 3 + place * (1 + lane / 8)) % 8])
+        });
+        // All at the end once: a sum of 16 bits would saturate.
+        let fours = if first[3] == 255 { [[128; 4]; LANES] } else { fours };
+        let sums: [i32; LANES] = std::array::from_fn(|lane| [0, -7, i32::MAX, i32::MIN][lane % 4]);
+        let expected: [i32; LANES] = std::array::from_fn(|lane| {
+            let each = first.into_iter().zip(fours[lane]);
+            let products = each.map(|(a, b)| i32::from(a) * i32::from(b.cast_signed()));
+            products.fold(sums[lane], i32::wrapping_add)
+        });
+        for (isa, vnni) in Isa::ALL.into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+            let mut found = [0; LANES];
+            let words = fours.map(i32::from_le_bytes);
+            let own = Fours(words, i32::from_le_bytes(first), sums, &mut found);
+            at_most(isa, || if vnni { run_fours(own) } else { run(own) });
+            assert_eq!(found, expected, "{isa:?} {vnni}");
         }
     }
 }

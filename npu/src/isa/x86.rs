@@ -1,43 +1,45 @@
-//! The vectors of AVX2 with FMA (two registers each) and of AVX-512 (one each).
+//! The vectors of AVX2 with FMA (two registers each) and of AVX-512 (one each), and with VNNI:
+//! instructions that multiply pairs or fours and add to sums at once.
 #![allow(unsafe_code, reason = "instructions of an ISA, behind a token that it is there")]
 
 use std::arch::x86_64::{
     __m256, __m256i, __m512, __m512i, __mmask16, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps,
     _mm256_and_si256, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
-    _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maskload_ps, _mm256_max_ps,
-    _mm256_min_ps, _mm256_mul_ps, _mm256_packs_epi32, _mm256_packus_epi16,
-    _mm256_permutevar8x32_epi32, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_setr_epi32, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
-    _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps,
-    _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps,
+    _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32, _mm256_div_ps,
+    _mm256_dpbusd_avx_epi32, _mm256_dpwssd_avx_epi32, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps,
+    _mm256_mul_ps, _mm256_packs_epi32, _mm256_packus_epi16, _mm256_permutevar8x32_epi32,
+    _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32,
+    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm512_add_epi32, _mm512_add_ps,
+    _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps,
+    _mm512_cvtps_epi32, _mm512_div_ps, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32, _mm512_fmadd_ps,
     _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16, _mm512_mask_storeu_ps,
     _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_epi32,
     _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps,
 };
 
-use super::simd::{LANES, Simd};
+use super::simd::{self, LANES, Simd};
 
-/// AVX-512 F, BW, DQ and VL are there.
+/// AVX-512 F, BW, DQ and VL are there; with `VNNI`, AVX512-VNNI too.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512<const VNNI: bool>(());
 
-impl Avx512 {
+impl<const VNNI: bool> Avx512<VNNI> {
     /// # Safety
-    /// This machine has AVX-512 F, BW, DQ and VL.
+    /// This machine has AVX-512 F, BW, DQ and VL; with `VNNI`, AVX512-VNNI too.
     #[inline(always)]
     pub(super) unsafe fn new() -> Self {
         Self(())
     }
 }
 
-/// AVX2 and FMA are there.
+/// AVX2 and FMA are there; with `VNNI`, AVX-VNNI too.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx2(());
+pub(crate) struct Avx2<const VNNI: bool>(());
 
-impl Avx2 {
+impl<const VNNI: bool> Avx2<VNNI> {
     /// # Safety
-    /// This machine has AVX2 and FMA.
+    /// This machine has AVX2 and FMA; with `VNNI`, AVX-VNNI too.
     #[inline(always)]
     pub(super) unsafe fn new() -> Self {
         Self(())
@@ -53,7 +55,7 @@ fn first(count: usize) -> __mmask16 {
     if count >= LANES { __mmask16::MAX } else { (1 << count) - 1 }
 }
 
-impl Simd for Avx512 {
+impl<const VNNI: bool> Simd for Avx512<VNNI> {
     type V = __m512;
     type I = __m512i;
     const REGISTERS: usize = 32;
@@ -155,23 +157,30 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn pairs(self, from: &[[i16; 2]; LANES]) -> Self::I {
-        // SAFETY: `self` is there only where AVX-512 is; 64 bytes are read, from any address.
-        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn pair(self, of: i32) -> Self::I {
+    fn word(self, of: i32) -> Self::I {
         // SAFETY: `self` is there only where AVX-512 is.
         unsafe { _mm512_set1_epi32(of) }
     }
 
     #[inline(always)]
     fn dot(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I {
+        if VNNI {
+            // SAFETY: `self` with `VNNI` is there only where AVX512-VNNI is.
+            return unsafe { _mm512_dpwssd_epi32(sums, a, b) };
+        }
         // SAFETY: `self` is there only where AVX-512 with BW is.
         let products = unsafe { _mm512_madd_epi16(a, b) };
         // SAFETY: as above.
         unsafe { _mm512_add_epi32(sums, products) }
+    }
+
+    #[inline(always)]
+    fn dot_fours(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I {
+        if VNNI {
+            // SAFETY: `self` with `VNNI` is there only where AVX512-VNNI is.
+            return unsafe { _mm512_dpbusd_epi32(sums, a, b) };
+        }
+        simd::dot_fours(self, a, b, sums)
     }
 
     #[inline(always)]
@@ -185,7 +194,7 @@ impl Simd for Avx512 {
         // SAFETY: `self` is there only where AVX-512 is.
         let own = unsafe { _mm512_cvtps_epi32(v) };
         // SAFETY: as above.
-        unsafe { _mm512_add_epi32(own, self.pair(add)) }
+        unsafe { _mm512_add_epi32(own, self.word(add)) }
     }
 
     #[inline(always)]
@@ -199,7 +208,7 @@ impl Simd for Avx512 {
 
 /// Eight floats of `from`, from `at` on.
 #[inline(always)]
-fn half(_: Avx2, from: &[f32; LANES], at: usize) -> __m256 {
+fn half<const VNNI: bool>(_: Avx2<VNNI>, from: &[f32; LANES], at: usize) -> __m256 {
     let half: &[f32] = &from[at..at + LANES / 2];
     // SAFETY: the token is there only where AVX2 is; the slice has the 8 floats that are read.
     unsafe { _mm256_loadu_ps(half.as_ptr()) }
@@ -207,14 +216,14 @@ fn half(_: Avx2, from: &[f32; LANES], at: usize) -> __m256 {
 
 /// At most eight floats of `from`, zeros behind them.
 #[inline(always)]
-fn half_part(own: Avx2, from: &[f32]) -> __m256 {
+fn half_part<const VNNI: bool>(own: Avx2<VNNI>, from: &[f32]) -> __m256 {
     // SAFETY: the mask of `before` ends where the slice does; the token says that AVX2 is there.
     unsafe { _mm256_maskload_ps(from.as_ptr(), before(own, from.len())) }
 }
 
 /// All bits in the first lanes, as many as `count` says.
 #[inline(always)]
-fn before(_: Avx2, count: usize) -> __m256i {
+fn before<const VNNI: bool>(_: Avx2<VNNI>, count: usize) -> __m256i {
     let count = i32::try_from(count).unwrap_or(i32::MAX);
     // SAFETY: the token is there only where AVX2 is.
     let counts = unsafe { _mm256_set1_epi32(count) };
@@ -226,7 +235,7 @@ fn before(_: Avx2, count: usize) -> __m256i {
 
 /// The bits of eight floats, moved into the exponent.
 #[inline(always)]
-fn shifted(_: Avx2, half: __m256) -> __m256 {
+fn shifted<const VNNI: bool>(_: Avx2<VNNI>, half: __m256) -> __m256 {
     // SAFETY: the token is there only where AVX2 is.
     let bits = unsafe { _mm256_castps_si256(half) };
     // SAFETY: as above.
@@ -246,7 +255,7 @@ macro_rules! halves {
     }};
 }
 
-impl Simd for Avx2 {
+impl<const VNNI: bool> Simd for Avx2<VNNI> {
     type V = (__m256, __m256);
     type I = (__m256i, __m256i);
     const REGISTERS: usize = 8;
@@ -339,17 +348,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn pairs(self, from: &[[i16; 2]; LANES]) -> Self::I {
-        let (low, high) = from.split_at(LANES / 2);
-        // SAFETY: `self` is there only where AVX2 is; each half has the 32 bytes that are read.
-        let low = unsafe { _mm256_loadu_si256(low.as_ptr().cast()) };
-        // SAFETY: as above.
-        let high = unsafe { _mm256_loadu_si256(high.as_ptr().cast()) };
-        (low, high)
-    }
-
-    #[inline(always)]
-    fn pair(self, of: i32) -> Self::I {
+    fn word(self, of: i32) -> Self::I {
         // SAFETY: `self` is there only where AVX2 is.
         let half = unsafe { _mm256_set1_epi32(of) };
         (half, half)
@@ -357,8 +356,21 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn dot(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I {
+        if VNNI {
+            // `self` with `VNNI` is there only where AVX-VNNI is.
+            return halves!(_mm256_dpwssd_avx_epi32(sums, a, b));
+        }
         let products = halves!(_mm256_madd_epi16(a, b));
         halves!(_mm256_add_epi32(sums, products))
+    }
+
+    #[inline(always)]
+    fn dot_fours(self, a: Self::I, b: Self::I, sums: Self::I) -> Self::I {
+        if VNNI {
+            // `self` with `VNNI` is there only where AVX-VNNI is.
+            return halves!(_mm256_dpbusd_avx_epi32(sums, a, b));
+        }
+        simd::dot_fours(self, a, b, sums)
     }
 
     #[inline(always)]
@@ -368,7 +380,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn round(self, v: Self::V, add: i32) -> Self::I {
-        let (own, add) = (halves!(_mm256_cvtps_epi32(v)), self.pair(add));
+        let (own, add) = (halves!(_mm256_cvtps_epi32(v)), self.word(add));
         halves!(_mm256_add_epi32(own, add))
     }
 

@@ -93,6 +93,12 @@ pub trait Op: Any + Send + Sync {
         0
     }
 
+    /// How its weights, the second operand, are packed again for machines that multiply fours of
+    /// bytes; `None` of an op without such a form. The inputs are those that `infer` accepted.
+    fn fours(&self, _inputs: &[TensorInfo]) -> Option<blocked::Fours> {
+        None
+    }
+
     /// The function of one element that this op is, when it is one that others can take in.
     fn activation(&self) -> Option<Activation> {
         None

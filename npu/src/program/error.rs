@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ops::OpError;
+use crate::program::packed::isa_name;
 use crate::program::{FORMAT_VERSION, Section};
 
 /// Why a program is refused. Texts name the section and the value.
@@ -43,6 +44,15 @@ pub enum OmError {
         /// What is wrong with it.
         what: String,
     },
+    /// Weights for one kind of machine are damaged, or do not fit the tasks.
+    Packed {
+        /// Number of that kind.
+        isa: u32,
+        /// Index of the entry; `None` for the section.
+        entry: Option<usize>,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A task's op refuses its parameters or tensors.
     Op {
         /// Index of the task.
@@ -59,6 +69,10 @@ pub enum OmError {
 impl OmError {
     pub(super) fn value(section: Section, index: usize, what: impl Into<String>) -> Self {
         Self::Value { section, index, what: what.into() }
+    }
+
+    pub(super) fn packed(isa: u32, entry: Option<usize>, what: String) -> Self {
+        Self::Packed { isa, entry, what }
     }
 }
 
@@ -88,6 +102,11 @@ impl fmt::Display for OmError {
             }
             Self::Value { section, index, what } => {
                 write!(f, "program: section {section}, entry {index}: {what}; {again}")
+            }
+            Self::Packed { isa, entry, what } => {
+                let entry = entry.map_or(String::new(), |entry| format!(", entry {entry}"));
+                let isa = isa_name(*isa);
+                write!(f, "program: section PACKED for isa {isa}{entry}: {what}; {again}")
             }
             Self::Op { task, name, op, error } => {
                 write!(f, "program: task {task} `{name}` ({op}): {error}; {again}")

@@ -16,7 +16,7 @@
 //! │ IO                   │ 8 bytes each: inputs, then outputs, as the caller binds them
 //! │ STRINGS              │ names, UTF-8
 //! │ WEIGHTS              │ constants, canonical layout
-//! │ (PACKED, isa ≠ 0)    │ optional: weights prepared for one kind of machine; skipped by others
+//! │ (PACKED, isa ≠ 0)    │ optional: weights packed for one kind of machine (1: VNNI, `packed`)
 //! └──────────────────────┘ file size
 //! ```
 //!
@@ -79,6 +79,9 @@
 mod check;
 mod error;
 mod open;
+mod packed;
+#[cfg(test)]
+mod packed_tests;
 mod records;
 mod section;
 #[cfg(test)]
@@ -87,6 +90,7 @@ mod write;
 
 pub use error::OmError;
 pub use open::{Om, Task, Tensor};
+pub use packed::{Layout, with_layouts};
 pub use section::Section;
 pub use write::Writer;
 

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use crate::DataType;
 use crate::aligned::{ALIGNMENT, is_aligned};
+use crate::inspect::SectionReport;
 use crate::ops::{self, Op};
 use crate::program::check;
+use crate::program::packed::{self, Chosen, FOURS, Layout};
 use crate::program::records::{
     IO_SIZE, OPERAND_SIZE, TASK_SIZE, TENSOR_SIZE, TaskRecord, TensorRecord, u32_at,
 };
@@ -56,6 +58,10 @@ pub struct Om<B> {
     outputs: Vec<usize>,
     weights: Range<usize>,
     strings: Range<usize>,
+    map: Map,
+    /// Fours of tasks, and whether runs read them.
+    fours: Chosen,
+    reads_fours: bool,
 }
 
 impl<B: AsRef<[u8]>> Om<B> {
@@ -81,11 +87,74 @@ impl<B: AsRef<[u8]>> Om<B> {
         let tasks = reader.tasks(&tensors)?;
         let (arena_bytes, weights) = (map.arena_bytes, map.of(Section::Weights));
         let strings = map.of(Section::Strings);
-        let mut own =
-            Self { bytes, arena_bytes, tensors, tasks, inputs, outputs, weights, strings };
+        let (fours, reads_fours) = (Chosen::default(), false);
+        let mut own = Self {
+            bytes,
+            arena_bytes,
+            tensors,
+            tasks,
+            inputs,
+            outputs,
+            weights,
+            strings,
+            map,
+            fours,
+            reads_fours,
+        };
         check::io(&own)?;
         check::tasks(&mut own)?;
+        let section = own.map.packed.iter().find(|(isa, _)| *isa == FOURS);
+        if let Some((_, section)) = section {
+            own.fours = packed::read(&own, own.file(), section)?;
+        }
         Ok(own)
+    }
+
+    /// Has runs read weights in this layout: from the file or, where that has none, packed now.
+    pub(crate) fn choose(&mut self, layout: Layout) {
+        self.reads_fours = layout == Layout::Fours;
+        if self.reads_fours && !self.map.packed.iter().any(|(isa, _)| *isa == FOURS) {
+            self.fours = packed::pack(self);
+        }
+    }
+
+    /// The fours of a task, when they were chosen.
+    pub(crate) fn fours(&self, task: usize) -> Option<&[u8]> {
+        if self.reads_fours { self.fours.of(self.file(), task) } else { None }
+    }
+
+    /// Bytes of weights that were packed at load, for want of a section.
+    #[must_use]
+    pub fn packed_bytes(&self) -> usize {
+        self.fours.own_bytes()
+    }
+
+    /// Bytes of the fours that a task has, in the file or packed at load.
+    #[must_use]
+    pub fn fours_bytes(&self, task: usize) -> usize {
+        self.fours.of(self.file(), task).map_or(0, <[u8]>::len)
+    }
+
+    /// All sections of the file, in order.
+    #[must_use]
+    pub fn sections(&self) -> Vec<SectionReport> {
+        let plain = Section::ALL.map(|section| (section.to_string(), 0, self.map.of(section)));
+        let packed = self.map.packed.iter().cloned();
+        let packed = packed.map(|(isa, place)| ("PACKED".to_owned(), isa, place));
+        let report = |(name, isa, place): (String, u32, Range<usize>)| {
+            let (isa, bytes) = (packed::isa_name(isa), place.len() as u64);
+            SectionReport { name, isa, bytes }
+        };
+        plain.into_iter().chain(packed).map(report).collect()
+    }
+
+    pub(super) fn file(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// A section; empty if the bytes have become fewer.
+    pub(super) fn section(&self, section: Section) -> &[u8] {
+        self.file().get(self.map.of(section)).unwrap_or_default()
     }
 
     /// Bytes of the file.

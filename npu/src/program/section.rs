@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::aligned::{ALIGNMENT, align_up};
 use crate::checksum::checksum;
+use crate::program::packed::isa_name;
 use crate::program::records::{HEADER_SIZE, SECTION_SIZE, u32_at, u64_at};
 use crate::program::{FORMAT_VERSION, MAGIC, OmError};
 
@@ -49,6 +50,14 @@ impl Section {
 /// Kind of a section with weights prepared for one kind of machine.
 pub(super) const PACKED: u32 = 8;
 
+/// What a section holds.
+pub(super) struct Contents<'a> {
+    pub(super) kind: u32,
+    /// 0: for every machine.
+    pub(super) isa: u32,
+    pub(super) bytes: &'a [u8],
+}
+
 /// Most entries of the section table.
 const SECTIONS_MAX: usize = 64;
 
@@ -70,8 +79,13 @@ impl fmt::Display for Section {
 #[derive(Clone, Debug)]
 pub(super) struct Map {
     pub(super) arena_bytes: usize,
-    places: [Range<usize>; Section::ALL.len()],
+    places: Places,
+    /// Sections for one kind of machine each: `isa` and place.
+    pub(super) packed: Packed,
 }
+
+type Places = [Range<usize>; Section::ALL.len()];
+type Packed = Vec<(u32, Range<usize>)>;
 
 impl Map {
     /// Place of a section in the file.
@@ -120,8 +134,8 @@ impl Map {
             return Err(OmError::Header("reserved bytes are not zero".to_owned()));
         }
         let arena_bytes = size(u64_at(header, 24));
-        let places = sections(bytes, table, table_end)?;
-        Ok(Self { arena_bytes, places })
+        let (places, packed) = sections(bytes, table, table_end)?;
+        Ok(Self { arena_bytes, places, packed })
     }
 }
 
@@ -130,12 +144,9 @@ pub(super) fn header_checksum(header: &[u8], table: &[u8]) -> u64 {
     checksum(&[&header[..56], &[0; 8], table].concat())
 }
 
-fn sections(
-    bytes: &[u8],
-    table: &[u8],
-    table_end: usize,
-) -> Result<[Range<usize>; Section::ALL.len()], OmError> {
+fn sections(bytes: &[u8], table: &[u8], table_end: usize) -> Result<(Places, Packed), OmError> {
     let mut places: [Option<Range<usize>>; Section::ALL.len()] = Default::default();
+    let mut packed = Packed::new();
     let mut end = table_end;
     for (index, entry) in table.chunks_exact(SECTION_SIZE).enumerate() {
         let refuse = |what: String| Err(OmError::Header(format!("section {index}: {what}")));
@@ -156,9 +167,19 @@ fn sections(
         }
         end = place.end;
         if checksum(&bytes[place.clone()]) != u64_at(entry, 24) {
-            return Err(OmError::Checksum { section });
+            let damaged = "damaged (checksum)".to_owned();
+            return Err(match section {
+                None => OmError::packed(isa, None, damaged),
+                section => OmError::Checksum { section },
+            });
         }
-        let Some(section) = section else { continue };
+        let Some(section) = section else {
+            if packed.iter().any(|(other, _)| *other == isa) {
+                return refuse(format!("PACKED for isa {} is there twice", isa_name(isa)));
+            }
+            packed.push((isa, place));
+            continue;
+        };
         if places[section as usize].replace(place).is_some() {
             return refuse(format!("{section} is there twice"));
         }
@@ -167,12 +188,12 @@ fn sections(
         let what = format!("{} bytes behind the last section, {end}", bytes.len() - end);
         return Err(OmError::Header(what));
     }
-    let mut own: [Range<usize>; Section::ALL.len()] = Default::default();
+    let mut own = Places::default();
     for (section, place) in Section::ALL.into_iter().zip(places) {
         let absent = || OmError::Header(format!("section {section} is not there"));
         own[section as usize] = place.ok_or_else(absent)?;
     }
-    Ok(own)
+    Ok((own, packed))
 }
 
 /// A number of the file as a size of this machine; what is too large is larger than any file.

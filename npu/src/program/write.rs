@@ -7,7 +7,7 @@ use crate::params::ParamWriter;
 use crate::program::records::{
     HEADER_SIZE, SECTION_SIZE, Span, TASK_SIZE, TENSOR_SIZE, TaskRecord, TensorRecord,
 };
-use crate::program::section::header_checksum;
+use crate::program::section::{Contents, header_checksum};
 use crate::program::{FORMAT_VERSION, MAGIC, Place, Section};
 use crate::shape::RANK_MAX;
 use crate::tensor::TensorInfo;
@@ -148,32 +148,42 @@ impl Writer {
             (Section::Strings, self.strings),
             (Section::Weights, self.weights),
         ];
-        let mut table = Vec::new();
-        let mut end = HEADER_SIZE + contents.len() * SECTION_SIZE;
-        let mut places = Vec::new();
-        for (section, bytes) in &contents {
-            let offset = align_up(end);
-            end = offset + bytes.len();
-            places.push(offset);
-            table.extend_from_slice(&section.kind().to_le_bytes());
-            table.extend_from_slice(&0u32.to_le_bytes());
-            table.extend_from_slice(&(offset as u64).to_le_bytes());
-            table.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-            table.extend_from_slice(&checksum(bytes).to_le_bytes());
-        }
-        let mut file = AlignedBytes::zeroed(align_up(end));
-        let (size, sections) = (file.len() as u64, u32::try_from(contents.len()).ok()?);
-        file[..8].copy_from_slice(&MAGIC);
-        file[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        file[12..16].copy_from_slice(&sections.to_le_bytes());
-        file[16..24].copy_from_slice(&size.to_le_bytes());
-        file[24..32].copy_from_slice(&(arena_bytes as u64).to_le_bytes());
-        file[HEADER_SIZE..][..table.len()].copy_from_slice(&table);
-        let sum = header_checksum(&file[..HEADER_SIZE], &table);
-        file[56..64].copy_from_slice(&sum.to_le_bytes());
-        for (offset, (_, bytes)) in places.into_iter().zip(contents) {
-            file[offset..][..bytes.len()].copy_from_slice(&bytes);
-        }
-        Some(file)
+        let contents = contents.each_ref().map(|(section, bytes)| Contents {
+            kind: section.kind(),
+            isa: 0,
+            bytes,
+        });
+        file(&contents, arena_bytes)
     }
+}
+
+/// A file of these sections; `None` when there are more than can be counted.
+pub(super) fn file(contents: &[Contents<'_>], arena_bytes: usize) -> Option<AlignedBytes> {
+    let mut table = Vec::new();
+    let mut end = HEADER_SIZE + contents.len() * SECTION_SIZE;
+    let mut places = Vec::new();
+    for Contents { kind, isa, bytes } in contents {
+        let offset = align_up(end);
+        end = offset + bytes.len();
+        places.push(offset);
+        table.extend_from_slice(&kind.to_le_bytes());
+        table.extend_from_slice(&isa.to_le_bytes());
+        table.extend_from_slice(&(offset as u64).to_le_bytes());
+        table.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        table.extend_from_slice(&checksum(bytes).to_le_bytes());
+    }
+    let mut file = AlignedBytes::zeroed(align_up(end));
+    let (size, sections) = (file.len() as u64, u32::try_from(contents.len()).ok()?);
+    file[..8].copy_from_slice(&MAGIC);
+    file[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    file[12..16].copy_from_slice(&sections.to_le_bytes());
+    file[16..24].copy_from_slice(&size.to_le_bytes());
+    file[24..32].copy_from_slice(&(arena_bytes as u64).to_le_bytes());
+    file[HEADER_SIZE..][..table.len()].copy_from_slice(&table);
+    let sum = header_checksum(&file[..HEADER_SIZE], &table);
+    file[56..64].copy_from_slice(&sum.to_le_bytes());
+    for (offset, Contents { bytes, .. }) in places.into_iter().zip(contents) {
+        file[offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+    Some(file)
 }

@@ -9,6 +9,7 @@ mod attend;
 mod conv;
 mod dense;
 mod depthwise;
+mod fours;
 mod halves;
 mod pool;
 mod quantised;
@@ -35,6 +36,7 @@ pub use attend::Attend;
 pub use conv::{BlockedConv, pack_weights};
 pub use dense::{Dense, pack_columns};
 pub use depthwise::{BlockedDepthwise, pack_depthwise};
+pub use fours::Fours;
 pub use halves::{BlockedConcat, BlockedSpread, HALF, OPERANDS};
 pub use pool::BlockedMean;
 pub use quantised::{Finish, QuantisedDense, pack_pairs};
@@ -69,6 +71,9 @@ pub(super) static LINES: &[Line] = &[
 
 /// Maps of a block.
 pub const BLOCK: usize = LANES;
+
+/// A word of sixteen columns of packed weights: a pair each, or four bytes.
+type Panel = [i32; BLOCK];
 
 /// Zeros for a pixel of the padding.
 static ZERO: [f32; BLOCK] = [0.0; BLOCK];

@@ -1,13 +1,15 @@
 //! Sums of products of bytes, sixteen results at once, and a product with a constant matrix.
 //!
 //! Operands lie as numbers of 16 bits without their zeros, two neighbours of a sum together, so
-//! that one instruction multiplies both and adds: every sum is exact, with signs and without.
-//! One layout serves all instruction sets (docs/adr/0017).
+//! that one instruction multiplies both and adds: every sum is exact, with signs and without. This
+//! layout serves all instruction sets (docs/adr/0017). A machine that multiplies four bytes at once
+//! has weights of eight bits as fours besides (`fours`): x stays what it is then, but for its sign,
+//! and its zero is taken out of the sums. Both forms give the same bits.
 #![allow(clippy::needless_range_loop, reason = "a tile is walked by row, block and depth")]
 
-use super::{BLOCK, blocks, tiles};
+use super::{BLOCK, Fours, Panel, blocks, tiles};
 use crate::DataType;
-use crate::cast;
+use crate::cast::{self, Plain};
 use crate::isa::{self, Routine, Simd};
 use crate::ops::quantize::{ends, limits, store_bytes};
 use crate::ops::{Activation, Line, Op, OpError};
@@ -34,11 +36,6 @@ pub(super) const ENTRY: Line = Line {
         Ok(Box::new(own))
     },
 };
-
-/// Two neighbours of a sum.
-pub(super) type Pair = [i16; 2];
-/// A pair of sixteen columns of weights.
-pub(super) type Panel = [Pair; BLOCK];
 
 /// Rows of results that are made before they are finished.
 const CHUNK: usize = 24;
@@ -108,7 +105,7 @@ impl Finish {
     }
 }
 
-/// Where the pairs of a sum lie in x: three loops, their lengths and steps, and pairs in a run.
+/// Where the words of a sum lie in x: three loops, their lengths and steps, and words in a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taps {
     pub(super) counts: [usize; 3],
@@ -123,13 +120,59 @@ impl Taps {
     }
 }
 
+/// Weights in one of both forms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weights<'a> {
+    panels: &'a [Panel],
+    /// Words of a sum.
+    pub(super) depth: usize,
+    /// Of the columns, of fours only.
+    sums: Option<&'a [[i32; BLOCK]]>,
+    /// What is taken out of x behind the product: its zero, as a byte without a sign.
+    zero: i32,
+}
+
+impl<'a> Weights<'a> {
+    /// The weights of a task: as fours where it has them. `x` is the type of x, with its zero.
+    pub(super) fn of(
+        inputs: &'a dyn Inputs,
+        fours: Option<Fours>,
+        x: (bool, i32),
+    ) -> Result<Self, Fault> {
+        if let Some((fours, packed)) = fours.zip(inputs.fours()) {
+            let packed = fours.read(packed)?;
+            let (sums, zero) = (Some(packed.sums), without_sign(x));
+            return Ok(Self { panels: packed.panels, depth: fours.depth(), sums, zero });
+        }
+        let (panels, _) = inputs.elements::<i32>(1)?.as_chunks();
+        let depth = inputs.dims(1).get(1).copied().unwrap_or(0);
+        Ok(Self { panels, depth, sums: None, zero: 0 })
+    }
+
+    /// Whether they are fours.
+    pub(super) fn are_fours(&self) -> bool {
+        self.sums.is_some()
+    }
+
+    /// From a block on.
+    pub(super) fn from(self, block: usize) -> Self {
+        let sums = self.sums.map(|sums| &sums[block..]);
+        Self { panels: &self.panels[block * self.depth..], sums, ..self }
+    }
+}
+
+/// The zero of x, which has a sign or not, as that of a byte without one.
+fn without_sign((signed, zero): (bool, i32)) -> i32 {
+    if signed { zero + 128 } else { zero }
+}
+
 /// Sums for some rows and blocks. Row `r` of the result reads x from `r * step` on.
 pub(super) struct Product<'a> {
-    /// Pairs, each as one word: the first number is in the low half.
+    /// Pairs or fours, each as one word: the first number is in the low bits.
     pub(super) x: &'a [i32],
     pub(super) step: usize,
     pub(super) taps: Taps,
-    pub(super) weights: &'a [Panel],
+    pub(super) weights: Weights<'a>,
     pub(super) bias: &'a [[i32; BLOCK]],
     pub(super) factors: &'a [[f32; BLOCK]],
     pub(super) rows: usize,
@@ -139,9 +182,28 @@ pub(super) struct Product<'a> {
     pub(super) out: &'a mut [u8],
 }
 
-impl Routine for Product<'_> {
+/// A product of one form.
+struct Form<'a, const FOURS: bool>(Product<'a>);
+
+impl<const FOURS: bool> Routine for Form<'_, FOURS> {
     #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
+    fn run<S: Simd>(self, simd: S) {
+        self.0.all::<S, FOURS>(simd);
+    }
+}
+
+impl Product<'_> {
+    /// Computes and writes all results.
+    pub(super) fn run(self) {
+        if self.weights.are_fours() {
+            isa::run_fours(Form::<true>(self));
+        } else {
+            isa::run_pairs(Form::<false>(self));
+        }
+    }
+
+    #[inline(always)]
+    fn all<S: Simd, const FOURS: bool>(mut self, simd: S) {
         let (rows, blocks) = (self.rows, self.bias.len());
         let mut sums = [[0i32; BLOCK]; CHUNK];
         let mut block = 0;
@@ -151,14 +213,19 @@ impl Routine for Product<'_> {
             while first < rows {
                 let count = CHUNK.min(rows - first);
                 if wide {
-                    self.tile::<S, 1, 5>(simd, 0, block, &mut sums);
+                    self.tile::<S, FOURS, 1, 5>(simd, 0, block, &mut sums);
+                } else if S::REGISTERS >= 32 && FOURS {
+                    // A sum waits for the one before it as long as two instructions begin ten.
+                    tiles!(count, [12, 6, 2, 1], |row, P| {
+                        self.tile::<S, FOURS, P, 1>(simd, first + row, block, &mut sums[row..]);
+                    });
                 } else if S::REGISTERS >= 8 {
                     tiles!(count, [6, 2, 1], |row, P| {
-                        self.tile::<S, P, 1>(simd, first + row, block, &mut sums[row..]);
+                        self.tile::<S, FOURS, P, 1>(simd, first + row, block, &mut sums[row..]);
                     });
                 } else {
                     tiles!(count, [1], |row, P| {
-                        self.tile::<S, P, 1>(simd, first + row, block, &mut sums[row..]);
+                        self.tile::<S, FOURS, P, 1>(simd, first + row, block, &mut sums[row..]);
                     });
                 }
                 let made = if wide { &sums[..5] } else { &sums[..count] };
@@ -168,12 +235,22 @@ impl Routine for Product<'_> {
             block += if wide { 5 } else { 1 };
         }
     }
-}
 
-impl Product<'_> {
+    /// What the sums of a block begin with.
+    #[inline(always)]
+    fn first<const FOURS: bool>(&self, block: usize) -> [i32; BLOCK] {
+        let mut own = self.bias[block];
+        if let Some(sums) = self.weights.sums.filter(|_| FOURS) {
+            for (own, sum) in own.iter_mut().zip(&sums[block]) {
+                *own = own.wrapping_sub(sum.wrapping_mul(self.weights.zero));
+            }
+        }
+        own
+    }
+
     /// `P` rows of `B` blocks; sums of a row behind one another.
     #[inline(always)]
-    fn tile<S: Simd, const P: usize, const B: usize>(
+    fn tile<S: Simd, const FOURS: bool, const P: usize, const B: usize>(
         &self,
         simd: S,
         row: usize,
@@ -184,12 +261,13 @@ impl Product<'_> {
         // A run of a length that the compiler does not know is no reason to add in another order,
         // for which there are not enough registers.
         let run = self.taps.run;
-        let pairs = count * count_y * count_x * run;
-        let mut weights = [&self.weights[..0]; B];
+        let words = count * count_y * count_x * run;
+        let panels = self.weights.panels;
+        let mut weights = [&panels[..0]; B];
         let mut sums = [[simd.whole(&[0; BLOCK]); B]; P];
         for b in 0..B {
-            weights[b] = &self.weights[(block + b) * pairs..][..pairs];
-            let bias = simd.whole(&self.bias[block + b]);
+            weights[b] = &panels[(block + b) * words..][..words];
+            let bias = simd.whole(&self.first::<FOURS>(block + b));
             for p in 0..P {
                 sums[p][b] = bias;
             }
@@ -204,7 +282,7 @@ impl Product<'_> {
                     for p in 0..P {
                         x[p] = &self.x[from + p * self.step..][..run];
                     }
-                    let mut own = [&self.weights[..0]; B];
+                    let mut own = [&panels[..0]; B];
                     for b in 0..B {
                         own[b] = &weights[b][done..][..run];
                     }
@@ -212,12 +290,16 @@ impl Product<'_> {
                     for k in 0..run {
                         let mut vectors = [sums[0][0]; B];
                         for b in 0..B {
-                            vectors[b] = simd.pairs(&own[b][k]);
+                            vectors[b] = simd.whole(&own[b][k]);
                         }
                         for p in 0..P {
-                            let x = simd.pair(x[p][k]);
+                            let x = simd.word(x[p][k]);
                             for b in 0..B {
-                                sums[p][b] = simd.dot(x, vectors[b], sums[p][b]);
+                                sums[p][b] = if FOURS {
+                                    simd.dot_fours(x, vectors[b], sums[p][b])
+                                } else {
+                                    simd.dot(x, vectors[b], sums[p][b])
+                                };
                             }
                         }
                     }
@@ -258,29 +340,88 @@ impl Product<'_> {
     }
 }
 
-/// A byte less its zero.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a difference of bytes")]
-pub(super) fn centred(x: u8, signed: bool, zero: i32) -> i16 {
-    // A byte with a sign is the byte with its first bit changed, less 128.
-    let (flip, zero) = if signed { (0x80, zero + 128) } else { (0, zero) };
-    i16::from(x ^ flip) - zero as i16
+/// What a number of x is in a sum of pairs or of fours.
+pub(super) trait Number: Plain {
+    /// Numbers of a word.
+    const COUNT: usize;
+    /// Of a byte, with a sign or without, and its zero.
+    fn of(x: u8, zero: (bool, i32)) -> Self;
+    /// Of a place without one: it takes no part in the result.
+    fn padding(zero: (bool, i32)) -> Self;
 }
 
-/// Bytes less their zero.
-pub(super) struct Centre<'a> {
+/// Of pairs: a byte less its zero.
+impl Number for i16 {
+    const COUNT: usize = 2;
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a difference of bytes")]
+    fn of(x: u8, zero: (bool, i32)) -> Self {
+        Self::from(u8::of(x, zero)) - without_sign(zero) as Self
+    }
+
+    #[inline(always)]
+    fn padding(_: (bool, i32)) -> Self {
+        0
+    }
+}
+
+/// Of fours: a byte without a sign, and its zero.
+impl Number for u8 {
+    const COUNT: usize = 4;
+
+    #[inline(always)]
+    fn of(x: u8, (signed, _): (bool, i32)) -> Self {
+        // A byte with a sign is the byte with its first bit changed, less 128.
+        x ^ if signed { 0x80 } else { 0 }
+    }
+
+    #[inline(always)]
+    fn padding(zero: (bool, i32)) -> Self {
+        without_sign(zero).to_le_bytes()[0]
+    }
+}
+
+/// Bytes as numbers of a sum.
+pub(super) struct Spread<'a, T> {
     pub(super) x: &'a [u8],
-    pub(super) signed: bool,
-    pub(super) zero: i32,
-    pub(super) to: &'a mut [i16],
+    /// Whether x has a sign, and its zero.
+    pub(super) zero: (bool, i32),
+    pub(super) to: &'a mut [T],
 }
 
-impl Routine for Centre<'_> {
+impl<T: Number> Routine for Spread<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        let (signed, zero) = (self.signed, self.zero);
-        self.to.iter_mut().zip(self.x).for_each(|(to, x)| *to = centred(*x, signed, zero));
+        let zero = self.zero;
+        self.to.iter_mut().zip(self.x).for_each(|(to, x)| *to = T::of(*x, zero));
     }
+}
+
+/// Rows of x as the words of a sum, in scratch memory; where they are that already, as they are.
+fn rows<'a, T: Number>(
+    x: &'a [u8],
+    depth: usize,
+    zero: (bool, i32),
+    scratch: &'a mut [u8],
+) -> Result<&'a [i32], Fault> {
+    if T::COUNT == 4 && !zero.0 && depth.is_multiple_of(4) {
+        return cast::elements(x).ok_or(Fault::Memory);
+    }
+    let own = cast::elements_mut::<T>(scratch).ok_or(Fault::Memory)?;
+    let (each, count) = (depth.next_multiple_of(T::COUNT), x.len() / depth);
+    let own = own.get_mut(..count * each).ok_or(Fault::Memory)?;
+    for (x, to) in x.chunks_exact(depth).zip(own.chunks_exact_mut(each)) {
+        let (to, rest) = to.split_at_mut(depth);
+        isa::run(Spread { x, zero, to });
+        rest.fill(T::padding(zero));
+    }
+    words(own)
+}
+
+/// Numbers as the words that they make.
+pub(super) fn words<T: Number>(x: &[T]) -> Result<&[i32], Fault> {
+    cast::elements(cast::bytes_of(x)).ok_or(Fault::Memory)
 }
 
 /// A matrix `[K, N]` of numbers that are no longer than 9 bits as `[N / 16, K / 2, 16, 2]`,
@@ -299,16 +440,6 @@ pub fn pack_pairs(
         }
     }
     (own, packed)
-}
-
-/// The weights of a packed product.
-pub(super) fn panels(weights: &[i16]) -> &[Panel] {
-    weights.as_chunks::<2>().0.as_chunks().0
-}
-
-/// Numbers of 16 bits as pairs.
-pub(super) fn pairs(x: &[i16]) -> &[i32] {
-    cast::elements(cast::bytes_of(x)).unwrap_or_default()
 }
 
 /// x by a constant matrix. Operands: x `[…, K]` of bytes, weights as [`pack_pairs`] has them, a
@@ -361,9 +492,7 @@ impl Op for QuantisedDense {
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
-        let &[_, run, ..] = inputs.dims(1) else { return Err(Fault::Memory) };
         let depth = inputs.dims(0).last().copied().unwrap_or(1);
-        let weights = panels(inputs.elements(1)?);
         let (bias, _) = inputs.elements(2)?.as_chunks();
         let (factors, _) = inputs.elements(3)?.as_chunks();
         let signed = inputs.info(0).dtype == DataType::INT8;
@@ -372,36 +501,40 @@ impl Op for QuantisedDense {
             true => i32::from(inputs.bytes(4)[0]),
             false => self.zero,
         };
-        let own = cast::elements_mut::<i16>(output.scratch).ok_or(Fault::Memory)?;
-        let x = inputs.bytes(0);
-        for (x, to) in x.chunks_exact(depth).zip(own.chunks_exact_mut(2 * run)) {
-            let (to, rest) = to.split_at_mut(depth);
-            isa::run(Centre { x, signed, zero, to });
-            rest.fill(0);
-        }
-        let (x, rows) = (pairs(own), x.len() / depth);
+        let zero = (signed, zero);
+        let weights = Weights::of(inputs, whole_rows(inputs.dims(1)), zero)?;
+        let (x, count) = (inputs.bytes(0), inputs.bytes(0).len() / depth);
+        let x = match weights.are_fours() {
+            true => rows::<u8>(x, depth, zero, output.scratch)?,
+            false => rows::<i16>(x, depth, zero, output.scratch)?,
+        };
         let (finish, columns, size) = (self.finish, self.columns, self.finish.bytes());
-        let taps = Taps::one(std::hint::black_box(run));
+        let (several, step) = (count > 1, weights.depth);
+        let taps = Taps::one(std::hint::black_box(step));
         // Rows together read the weights once; a single one is cut into columns.
-        let (tile, cost) = if rows > 1 { (6, columns) } else { (5, BLOCK) };
+        let (tile, cost) = if several { (6, columns) } else { (5, BLOCK) };
         let unit = (tile * cost * size, depth * tile * cost);
         team::deal(output.team, output.bytes, unit, |first, out| {
             let first = first * tile;
             let own = Product {
-                x: if rows > 1 { &x[first * run..] } else { x },
-                step: run,
+                x: if several { &x[first * step..] } else { x },
+                step,
                 taps,
-                weights: if rows > 1 { weights } else { &weights[first * run..] },
-                bias: if rows > 1 { bias } else { &bias[first..][..blocks(out.len() / size)] },
-                factors: if rows > 1 { factors } else { &factors[first..] },
-                rows: if rows > 1 { out.len() / columns / size } else { 1 },
-                columns: if rows > 1 { columns } else { out.len() / size },
+                weights: if several { weights } else { weights.from(first) },
+                bias: if several { bias } else { &bias[first..][..blocks(out.len() / size)] },
+                factors: if several { factors } else { &factors[first..] },
+                rows: if several { out.len() / columns / size } else { 1 },
+                columns: if several { columns } else { out.len() / size },
                 finish,
                 out,
             };
-            isa::run(own);
+            own.run();
         });
         Ok(())
+    }
+
+    fn fours(&self, inputs: &[TensorInfo]) -> Option<Fours> {
+        whole_rows(inputs[1].shape.dims())
     }
 
     fn scratch_bytes(&self, inputs: &[TensorInfo], _output: &TensorInfo) -> usize {
@@ -413,4 +546,9 @@ impl Op for QuantisedDense {
         let depth = inputs[0].shape.dims().last().copied().unwrap_or(0) as u64;
         (2 * depth + 3) * output.shape.elements() as u64
     }
+}
+
+/// Rows of x are runs.
+fn whole_rows(dims: &[usize]) -> Option<Fours> {
+    Fours::new(dims, *dims.get(1)?)
 }

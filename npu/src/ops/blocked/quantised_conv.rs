@@ -2,14 +2,14 @@
 
 use super::depthwise::Plane;
 use super::quantised::{
-    Centre, FLOATS, Finish, PAIRS, Product, SUMS, Taps, centred, check_zero, pack_pairs, pairs,
-    panels,
+    FLOATS, Finish, Number, PAIRS, Product, SUMS, Spread, Taps, Weights, check_zero, pack_pairs,
+    words,
 };
-use super::{BLOCK, Window, entry, maps_of};
+use super::{BLOCK, Fours, Window, entry, maps_of};
 use crate::DataType;
 use crate::cast;
 use crate::isa::{self, Routine, Simd};
-use crate::ops::quantize::Back;
+use crate::ops::quantize::{Back, ends};
 use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
 use crate::shape::{ELEMENTS_MAX, Shape};
@@ -84,8 +84,6 @@ struct Sizes {
     /// With the padding that is met.
     padded: [usize; 2],
     output: [usize; 2],
-    /// Pairs of a sum.
-    depth: usize,
 }
 
 impl Sizes {
@@ -93,6 +91,16 @@ impl Sizes {
     fn scratch(&self) -> Option<usize> {
         let plane = self.padded[0].checked_mul(self.padded[1])?.checked_mul(self.lanes)?;
         plane.checked_mul(self.planes).filter(|own| *own <= ELEMENTS_MAX / 4)
+    }
+
+    /// For sums of words of so many numbers. No more bytes of scratch memory than for pairs.
+    fn of_words(self, count: usize) -> Self {
+        Self { lanes: self.lanes.next_multiple_of(count), ..self }
+    }
+
+    /// Whether x is read as it lies.
+    fn is_whole(&self, window: &Window) -> bool {
+        self.in_blocks && self.padded == self.input && window.pads_begin == [0, 0]
     }
 }
 
@@ -127,7 +135,7 @@ impl QuantisedConv {
             let reach = (self.kernel[dim] - 1) * self.window.dilations[dim] + 1;
             padded[dim] = (output[dim] - 1) * self.window.strides[dim] + reach;
         }
-        let own = Sizes { in_blocks, batch, planes, lanes, maps, input, padded, output, depth };
+        let own = Sizes { in_blocks, batch, planes, lanes, maps, input, padded, output };
         let fits = matches!(*w.shape.dims(), [m, d, BLOCK, 2] if d == depth && m > 0);
         if !fits || own.scratch().is_none() {
             let (x, w) = (x.shape, w.shape);
@@ -140,22 +148,34 @@ impl QuantisedConv {
         Ok(own)
     }
 
-    /// An image without its zero and with its padding. `to` has it plane by plane.
-    fn fill(&self, own: &Sizes, (x, signed): (&[u8], bool), to: &mut [i16]) {
+    /// An image with its padding, plane by plane, as the words of sums.
+    fn fill<'a, T: Number>(
+        &self,
+        own: &Sizes,
+        (x, zero): (&'a [u8], (bool, i32)),
+        scratch: &'a mut [u8],
+    ) -> Result<&'a [i32], Fault> {
+        let whole = own.is_whole(&self.window);
+        if whole && T::COUNT == 4 && !zero.0 {
+            return cast::elements(x).ok_or(Fault::Memory);
+        }
+        let to = cast::elements_mut::<T>(scratch).ok_or(Fault::Memory)?;
+        let to = own.scratch().and_then(|count| to.get_mut(..count)).ok_or(Fault::Memory)?;
+        if whole {
+            isa::run(Spread { x, zero, to: &mut *to });
+            return words(to);
+        }
         let Sizes { lanes, padded: [_, columns], input: [height, width], .. } = *own;
         let [above, left] = self.window.pads_begin;
         // What is behind the last place of the kernel is not met.
         let left = left.min(columns);
         let inside = width.min(columns - left);
-        let zero = self.zero;
-        if own.in_blocks && own.padded == own.input && [above, left] == [0, 0] {
-            return isa::run(Centre { x, signed, zero, to });
-        }
+        let padding = T::padding(zero);
         for (index, to) in to.chunks_exact_mut(columns * lanes).enumerate() {
             let (plane, row) = (index / own.padded[0], index % own.padded[0]);
             let from = row.wrapping_sub(above);
             if from >= height || !own.in_blocks {
-                to.fill(0);
+                to.fill(padding);
             }
             if from >= height {
                 continue;
@@ -163,28 +183,45 @@ impl QuantisedConv {
             let (before, to) = to.split_at_mut(left * lanes);
             let (to, behind) = to.split_at_mut(inside * lanes);
             if own.in_blocks {
-                before.fill(0);
-                behind.fill(0);
+                before.fill(padding);
+                behind.fill(padding);
                 let x = &x[(plane * height + from) * width * lanes..][..inside * lanes];
-                isa::run(Centre { x, signed, zero, to });
+                isa::run(Spread { x, zero, to });
                 continue;
             }
             for map in 0..own.maps {
                 let x = &x[(map * height + from) * width..][..inside];
-                let of = |x: &u8| centred(*x, signed, zero);
+                let of = |x: &u8| T::of(*x, zero);
                 match lanes {
-                    2 => interleave::<2>(map, x.iter().map(of), to),
-                    4 => interleave::<4>(map, x.iter().map(of), to),
+                    2 => interleave::<T, 2>(map, x.iter().map(of), to),
+                    4 => interleave::<T, 4>(map, x.iter().map(of), to),
                     _ => to.chunks_exact_mut(lanes).zip(x).for_each(|(to, x)| to[map] = of(x)),
                 }
             }
         }
+        words(to)
+    }
+
+    /// Where the words of a sum lie; those of a pixel, and of neighbours, lie behind one another.
+    fn taps(&self, own: &Sizes, pixel: usize) -> Taps {
+        let pixel = std::hint::black_box(pixel);
+        let [height, width] = own.padded;
+        let [step_y, step_x] = self.window.dilations;
+        let [taps_y, taps_x] = self.kernel;
+        let (taps_x, run) = if step_x == 1 { (1, taps_x * pixel) } else { (taps_x, pixel) };
+        let steps = [height * width, step_y * width, step_x].map(|step| step * pixel);
+        Taps { counts: [own.planes, taps_y, taps_x], steps, run }
+    }
+
+    /// How weights of these dims are dealt out to fours: pixels are runs.
+    fn runs(own: &Sizes, dims: &[usize]) -> Option<Fours> {
+        Fours::new(dims, own.lanes / 2)
     }
 }
 
 /// Writes one number of every pixel.
 #[inline(always)]
-fn interleave<const N: usize>(map: usize, x: impl Iterator<Item = i16>, to: &mut [i16]) {
+fn interleave<T: Number, const N: usize>(map: usize, x: impl Iterator<Item = T>, to: &mut [T]) {
     to.as_chunks_mut::<N>().0.iter_mut().zip(x).for_each(|(to, x)| to[map % N] = x);
 }
 
@@ -215,13 +252,13 @@ impl Op for QuantisedConv {
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         let own = self.sizes(inputs.info(0), inputs.info(1)).map_err(|_| Fault::Memory)?;
-        let (weights, maps) = (panels(inputs.elements(1)?), inputs.dims(1)[0]);
+        let maps = inputs.dims(1)[0];
         let (bias, _) = inputs.elements::<i32>(2)?.as_chunks();
         let (factors, _) = inputs.elements::<f32>(3)?.as_chunks();
-        let signed = inputs.info(0).dtype == DataType::INT8;
-        let count = own.scratch().ok_or(Fault::Memory)?;
-        let scratch = cast::elements_mut::<i16>(output.scratch).ok_or(Fault::Memory)?;
-        let x = scratch.get_mut(..count).ok_or(Fault::Memory)?;
+        let zero = (inputs.info(0).dtype == DataType::INT8, self.zero);
+        let weights = Weights::of(inputs, Self::runs(&own, inputs.dims(1)), zero)?;
+        let count = if weights.are_fours() { u8::COUNT } else { i16::COUNT };
+        let own = own.of_words(count);
         let (finish, size) = (self.finish, self.finish.bytes());
         // Of one pixel each and in order, all pixels are one row.
         let single = self.kernel == [1; 2] && self.window.strides == [1; 2];
@@ -230,43 +267,45 @@ impl Op for QuantisedConv {
             false => own.output,
         };
         let image = inputs.bytes(0).len() / own.batch;
-        let (line, depth) = (columns * BLOCK * size, own.depth);
-        let [height, width] = own.padded;
-        let [step_y, step_x] = self.window.dilations;
-        // Pairs of a pixel; those of neighbours lie behind one another.
-        let pixel = std::hint::black_box(own.lanes / 2);
-        let [taps_y, taps_x] = self.kernel;
-        let taps_of = |taps_x: usize, run: usize| Taps {
-            counts: [own.planes, taps_y, taps_x],
-            steps: [height * width, step_y * width, step_x].map(|step| step * pixel),
-            run,
-        };
-        let taps = if step_x == 1 { taps_of(1, taps_x * pixel) } else { taps_of(taps_x, pixel) };
+        let line = columns * BLOCK * size;
+        let (width, pixel) = (own.padded[1], own.lanes / count);
+        let taps = self.taps(&own, pixel);
         let [stride_y, stride_x] = self.window.strides.map(|stride| stride * pixel);
         let images = inputs.bytes(0).chunks_exact(image);
         for (from, out) in images.zip(output.bytes.chunks_exact_mut(line * rows * maps)) {
-            self.fill(&own, (from, signed), x);
-            let x = pairs(x);
-            let cost = 2 * depth * BLOCK * columns;
+            let x = match weights.are_fours() {
+                true => self.fill::<u8>(&own, (from, zero), output.scratch)?,
+                false => self.fill::<i16>(&own, (from, zero), output.scratch)?,
+            };
+            let cost = count * weights.depth * BLOCK * columns;
             team::deal(output.team, out, (line, cost), |first, part| {
                 for (index, out) in (first..).zip(part.chunks_exact_mut(line)) {
                     let (block, row) = (index / rows, index % rows);
-                    isa::run(Product {
+                    let own = Product {
                         x: &x[row * stride_y * width..],
                         step: stride_x,
                         taps,
-                        weights: &weights[block * depth..][..depth],
+                        weights: weights.from(block),
                         bias: &bias[block..=block],
                         factors: &factors[block..=block],
                         rows: columns,
                         columns: BLOCK,
                         finish,
                         out,
-                    });
+                    };
+                    own.run();
                 }
             });
         }
         Ok(())
+    }
+
+    fn fours(&self, inputs: &[TensorInfo]) -> Option<Fours> {
+        let own = self.sizes(&inputs[0], &inputs[1]).ok()?;
+        // Padding is the zero of x, and has to be a byte.
+        let (low, high) = ends(inputs[0].dtype);
+        let padded = (low..=high).contains(&self.zero);
+        Self::runs(&own, inputs[1].shape.dims()).filter(|_| padded)
     }
 
     fn scratch_bytes(&self, inputs: &[TensorInfo], _output: &TensorInfo) -> usize {

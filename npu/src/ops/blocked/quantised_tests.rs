@@ -5,8 +5,9 @@
 
 use proptest::prelude::*;
 
-use super::tests::run;
+use super::tests::{fours, run};
 use super::*;
+use crate::aligned::AlignedBytes;
 use crate::isa::{self, Isa};
 use crate::ops::testing::{Case, Value, float, ints, noise};
 use crate::ops::{Activation, infer, integer_conv, integer_product};
@@ -121,7 +122,9 @@ impl Sample {
                     let blocks = QuantisedConv::reads_blocks(self.x[1]);
                     let x = if blocks { in_blocks(&x) } else { x.clone() };
                     let (w, bias) = (Value::new(&dims, &packed), vectors(&bias));
-                    run(&op, &[&x, &w, &bias, &vectors(&factors)])
+                    let inputs = [&x, &w, &bias, &vectors(&factors)];
+                    assert!(w_type == DataType::UINT8 || fours(&op, &inputs).is_some());
+                    run(&op, &inputs)
                 };
                 assert_eq!(of_blocks(&found, maps), expected, "{isa:?} {:?} {:?}", self.x, self.w);
             });
@@ -172,7 +175,9 @@ fn strange_windows() {
 /// A product, by the plain op and by the packed one.
 fn check_dense([rows, depth, columns]: [usize; 3], x_type: DataType, w_type: DataType) {
     let (x, w) = (bytes(&[rows, depth], x_type, 5), bytes(&[depth, columns], w_type, 6));
-    let (zero_x, zero_w) = (if x_type == DataType::INT8 { 127 } else { 3 }, 7);
+    let zero_x = if x_type == DataType::INT8 { 127 } else { 3 };
+    // Without a zero the weights are bytes with a sign, and are packed as fours, too.
+    let zero_w = if w_type == DataType::INT8 && depth % 5 > 0 { 0 } else { 7 };
     let case = Case::new(&integer_product::INTEGER, 10).input(x.clone()).input(w.clone());
     let sums = case.input(one(x_type, zero_x)).input(one(w_type, zero_w)).run();
     let weights = centred(&w, |_| zero_w);
@@ -187,6 +192,7 @@ fn check_dense([rows, depth, columns]: [usize; 3], x_type: DataType, w_type: Dat
         isa::at_most(isa, || {
             let own = QuantisedDense { columns, zero: zero_x, finish: Finish::SUM };
             let inputs = [&x, &weights, &bias, &vectors(&factors)];
+            assert_eq!(fours(&own, &inputs).is_some(), zero_w == 0);
             assert_eq!(run(&own, &inputs), sums, "{isa:?} {rows} {depth} {columns}");
             let zero = one(x_type, zero_x);
             let given = [inputs[0], inputs[1], inputs[2], inputs[3], &zero];
@@ -355,4 +361,48 @@ proptest! {
             }
         }
     }
+}
+
+/// Numbers that say where they come from.
+#[test]
+fn fours_lie_as_they_are_read() {
+    // Two runs of three pairs: the last of each has a pair of zeros beside it.
+    let (depth, columns) = (12, 17);
+    let matrix = |k: usize, column: usize| (k * 10) as i16 - column as i16;
+    let (dims, pairs) = pack_pairs([depth, columns], matrix);
+    let (pairs, fours) = (Value::new(&dims, &pairs), Fours::new(&dims, 3).unwrap());
+    assert!(fours.fits(&pairs.bytes));
+    assert_eq!(fours.bytes(), 2 * (4 + 1) * 64);
+    let mut packed = AlignedBytes::zeroed(fours.bytes());
+    fours.pack(&pairs.bytes, &mut packed);
+    for (column, k) in (0..columns).flat_map(|column| (0..16).map(move |k| (column, k))) {
+        let at = ((column / BLOCK * 4 + k / 4) * BLOCK + column % BLOCK) * 4 + k % 4;
+        let expected = if k % 8 < 6 { matrix(k / 8 * 6 + k % 8, column) } else { 0 };
+        assert_eq!(i16::from(packed[at].cast_signed()), expected, "{column} {k}");
+    }
+    let sums = &crate::cast::elements::<i32>(&packed).unwrap()[2 * 4 * BLOCK..];
+    for (column, sum) in sums.iter().enumerate() {
+        let expected: i16 = (0..depth).map(|k| matrix(k, column)).sum();
+        assert_eq!(*sum, if column < columns { i32::from(expected) } else { 0 });
+    }
+    for (number, fits) in [(127, true), (128, false), (-128, true), (-129, false)] {
+        let (dims, pairs) = pack_pairs([2, 1], |k, _| if k == 1 { number } else { 0 });
+        let fours = Fours::new(&dims, 1).unwrap();
+        assert_eq!(fours.fits(&Value::new(&dims, &pairs).bytes), fits, "{number}");
+        assert!(!fours.fits(&[0; 2]), "another length");
+    }
+    assert!(Fours::new(&dims, 4).is_none() && Fours::new(&dims, 0).is_none());
+    assert!(Fours::new(&[1, 1, 8, 2], 1).is_none());
+}
+
+#[test]
+fn padding_that_is_no_byte_has_no_fours() {
+    let (dims, packed) = pack_kernel([16, 3, 1, 1], &[1; 48]);
+    let (x, w) = (Value::new(&[1, 3, 2, 2], &[1u8; 12]), Value::new(&dims, &packed));
+    let has = |zero, dtype| {
+        let own = QuantisedConv { window: PLACED, kernel: [1; 2], zero, finish: Finish::SUM };
+        own.fours(&[x.clone().of_type(dtype).info, w.info]).is_some()
+    };
+    assert!(has(255, DataType::UINT8) && has(-128, DataType::INT8));
+    assert!(!has(-1, DataType::UINT8) && !has(128, DataType::INT8));
 }

@@ -13,7 +13,7 @@ use crate::ops::space::Space;
 use crate::ops::testing::{Value, assert_close, float, noise, team};
 use crate::ops::{Activation, infer};
 use crate::params::ParamWriter;
-use crate::tensor::{Output, TensorList};
+use crate::tensor::{Inputs, Output, TensorList};
 
 /// The result of an op that went through its bytes.
 pub(super) fn run(op: &dyn Op, inputs: &[&Value]) -> Value {
@@ -39,7 +39,46 @@ pub(super) fn run(op: &dyn Op, inputs: &[&Value]) -> Value {
     let mut output = Output { info: &info, bytes: bytes_of, scratch, more: &mut [], team };
     read.run(&TensorList(&list), &mut output).unwrap();
     assert!(bytes[..] == again[..], "a team makes other bits: {op:?} of {infos:?}");
+    if let Some(packed) = fours(&*read, inputs) {
+        again.fill(0xFF);
+        scratch.fill(0xFF);
+        let bytes_of = &mut again[..];
+        let mut output = Output { info: &info, bytes: bytes_of, scratch, more: &mut [], team };
+        read.run(&WithFours(TensorList(&list), &packed), &mut output).unwrap();
+        assert!(bytes[..] == again[..], "fours make other bits: {op:?} of {infos:?}");
+    }
     Value { info, bytes }
+}
+
+/// The weights of an op as fours, if it has any and they fit.
+pub(super) fn fours(op: &dyn Op, inputs: &[&Value]) -> Option<AlignedBytes> {
+    let infos: Vec<TensorInfo> = inputs.iter().map(|value| value.info).collect();
+    let fours = op.fours(&infos).filter(|fours| fours.fits(&inputs[1].bytes))?;
+    let mut packed = AlignedBytes::zeroed(fours.bytes());
+    fours.pack(&inputs[1].bytes, &mut packed);
+    Some(packed)
+}
+
+/// Operands with the weights as fours; the pairs are not looked at.
+struct WithFours<'a>(TensorList<'a>, &'a [u8]);
+
+impl Inputs for WithFours<'_> {
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    fn info(&self, index: usize) -> &TensorInfo {
+        self.0.info(index)
+    }
+
+    fn bytes(&self, index: usize) -> &[u8] {
+        assert!(index != 1, "pairs are read where there are fours");
+        self.0.bytes(index)
+    }
+
+    fn fours(&self) -> Option<&[u8]> {
+        Some(self.1)
+    }
 }
 
 /// In blocks, with NaN behind the last map.
