@@ -116,8 +116,8 @@ pub(crate) fn run_pairs<R: Routine>(routine: R) {
     with_vnni_or(routine, run);
 }
 
-/// As [`run_pairs`], of fours. Without VNNI nobody packs them but who asks for them: for those there
-/// is the portable form, so that executables have no form that is never used; tests have all.
+/// As [`run_pairs`], of fours. Without VNNI nobody packs them but who asks for them: for those
+/// there is the portable form, so that executables have no form that is never used; tests have all.
 pub(crate) fn run_fours<R: Routine>(routine: R) {
     with_vnni_or(
         routine,
