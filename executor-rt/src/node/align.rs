@@ -97,6 +97,8 @@ pub struct Aligner<T> {
     totals: Box<[usize]>,
     keys: usize,
     complete: usize,
+    /// The key that became complete last: the one, mostly.
+    last: Option<Key>,
 }
 
 impl<T> Aligner<T> {
@@ -111,6 +113,7 @@ impl<T> Aligner<T> {
             totals: vec![0; inputs].into(),
             keys: 0,
             complete: 0,
+            last: None,
         }
     }
 
@@ -166,9 +169,12 @@ impl<T> Aligner<T> {
     }
 
     fn is_complete(&self, range: &Range<usize>) -> bool {
-        let there = self.cached.get(range.clone()).unwrap_or_default();
-        let further = there.windows(2).filter(|two| matches!(two, [a, b] if a.input != b.input));
-        !there.is_empty() && further.count() + 1 == self.totals.len()
+        self.has_all_inputs(self.cached.get(range.clone()).unwrap_or_default())
+    }
+
+    fn has_all_inputs(&self, of_key: &[Cached<T>]) -> bool {
+        let further = of_key.windows(2).filter(|two| matches!(two, [a, b] if a.input != b.input));
+        !of_key.is_empty() && further.count() + 1 == self.totals.len()
     }
 
     /// Caches a message of `input`; `now` is not looked at without a time limit.
@@ -194,7 +200,10 @@ impl<T> Aligner<T> {
         self.keys += usize::from(range.is_empty());
         self.cached.insert(at, Cached { key, input, since, message });
         range.end += 1;
-        self.complete += usize::from(!before && self.is_complete(&range));
+        if !before && self.is_complete(&range) {
+            self.complete += 1;
+            self.last = Some(key);
+        }
         Ok(())
     }
 
@@ -204,21 +213,21 @@ impl<T> Aligner<T> {
         if self.complete == 0 {
             return None;
         }
+        let last = self.last.filter(|key| self.is_complete(&self.range(*key)));
+        if self.complete == 1 && last.is_some() {
+            return last;
+        }
         let mut of_keys = self.cached.chunk_by(|a, b| a.key == b.key);
-        of_keys.find_map(|all| {
-            let key = all.first()?.key;
-            self.is_complete(&self.range(key)).then_some(key)
-        })
+        of_keys.find(|all| self.has_all_inputs(all))?.first().map(|first| first.key)
     }
 
     /// The key that is given up now, if one has to be: the first that waited too long, else the
     /// lowest when too many wait.
     #[must_use]
     pub fn given_up(&self, now: Option<MonoTime>) -> Option<(Key, Lack)> {
-        let expired = self.cached.iter().find(|cached| {
-            let due = self.due(cached);
-            due.zip(now).is_some_and(|(due, now)| due.is_past(now))
-        });
+        let is_late =
+            |cached: &&Cached<T>, now| self.due(cached).is_some_and(|due| due.is_past(now));
+        let expired = now.and_then(|now| self.cached.iter().find(|cached| is_late(cached, now)));
         if let Some(expired) = expired {
             return Some((expired.key, Lack::Expired));
         }

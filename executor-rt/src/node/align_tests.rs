@@ -202,3 +202,73 @@ fn repeats_can_not_fill_the_cache() {
     assert_eq!(take(&mut aligner, key(1)), [(0, 0)]);
     assert_eq!((aligner.given_up(None), aligner.next_input()), (None, 0));
 }
+
+/// Everything that waits, in the order in which it came: input, key, when, message.
+type Plain = Vec<(usize, Key, MonoTime, u64)>;
+
+const INPUTS: usize = 3;
+const LIMIT_MS: u32 = 20;
+
+fn of_key(plain: &Plain, key: Key, input: usize) -> Option<usize> {
+    plain.iter().position(|waits| (waits.0, waits.1) == (input, key))
+}
+
+fn keys_of(plain: &Plain) -> std::collections::BTreeSet<Key> {
+    plain.iter().map(|waits| waits.1).collect()
+}
+
+fn complete_of(plain: &Plain) -> Option<Key> {
+    let all = |key: &Key| (0..INPUTS).all(|input| of_key(plain, *key, input).is_some());
+    keys_of(plain).into_iter().find(all)
+}
+
+fn expired_of(plain: &Plain, now: MonoTime) -> Option<Key> {
+    let late = |key: &Key| {
+        let first = plain.iter().find(|waits| waits.1 == *key);
+        first.is_some_and(|first| first.2.add_ms(u64::from(LIMIT_MS)).is_past(now))
+    };
+    keys_of(plain).into_iter().find(late)
+}
+
+proptest::proptest! {
+    /// What is chosen is what looking at everything chooses, however many keys are complete.
+    #[test]
+    fn the_choice_is_that_of_looking_at_everything(
+        steps in proptest::collection::vec((0..INPUTS, 0..7u64, 0..4u32, 0..3u8), 1..200)
+    ) {
+        let start = MonoTime::now();
+        let mut aligner = Aligner::new(INPUTS, settings(8, Some(LIMIT_MS)));
+        let mut plain = Plain::new();
+        for (step, (input, trans_id, label, what)) in (0u64..).zip(steps) {
+            let now = start.add_ms(step);
+            let key = Key { trans_id, label: label / 3 };
+            let many = plain.iter().filter(|waits| waits.0 == input).count() >= 9;
+            if !many {
+                // A key is as old as its first message.
+                let first = plain.iter().find(|waits| waits.1 == key);
+                let since = first.map_or(now, |first| first.2);
+                plain.push((input, key, since, step));
+                proptest::prop_assert!(aligner.push(input, key, Some(now), step).is_ok());
+            }
+            let complete = complete_of(&plain);
+            proptest::prop_assert_eq!(aligner.complete(), complete);
+            proptest::prop_assert_eq!(aligner.keys(), keys_of(&plain).len());
+            let expired = expired_of(&plain, now).map(|key| (key, Lack::Expired));
+            let given_up = aligner.given_up(Some(now));
+            let given_up = given_up.filter(|(_, lack)| *lack == Lack::Expired);
+            proptest::prop_assert_eq!(given_up, expired);
+            // Mostly what is complete goes, sometimes what expired, sometimes nothing.
+            let goes = if what == 0 { None } else { complete.or(expired.map(|(key, _)| key)) };
+            let lowest = plain.iter().map(|waits| waits.1).min();
+            let goes = goes.or(lowest.filter(|_| many));
+            let Some(goes) = goes else { continue };
+            let mut expected = Vec::new();
+            for input in 0..INPUTS {
+                if let Some(at) = of_key(&plain, goes, input) {
+                    expected.push((input, plain.remove(at).3));
+                }
+            }
+            proptest::prop_assert_eq!(take(&mut aligner, goes), expected);
+        }
+    }
+}
