@@ -66,12 +66,16 @@ fn an_id_whose_half_does_not_come_in_time_ends_once() {
         let code = Err(Code::FLOW_FUNC_DATA_ALIGN_FAILED.0);
         let expected = |id| if LATE.contains(&id) { code.clone() } else { message(id) };
         assert_eq!(all, (1..=IDS).map(|id| (id, expected(id))).collect::<Vec<_>>());
-        // The halves that come now are of ids that have ended.
+        // The halves that come now are of ids that have ended: they are dropped.
         kill(&flow, "slow@0");
+        let join = || flow.session.nodes().into_iter().find(|node| node.label == "join").unwrap();
+        flow.wait_until(|_| join().late == LATE.len() as u64);
         for id in 10..=13 {
             flow.feed(id);
             assert_eq!(flow.next(), (id, message(id)));
         }
+        assert_eq!(join().processed, IDS + 4, "each id once");
+        assert_eq!(flow.session.counts().ledger.late, 0);
         flow.end();
     }
 }

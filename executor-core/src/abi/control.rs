@@ -350,8 +350,10 @@ words! {
         coded: AtomicU64,
         /// trans_id of the delivered set.
         trans_id: AtomicU64,
+        /// Messages that came after their id was given up, and were dropped.
+        late: AtomicU64,
         /// Zero.
-        reserved: [AtomicU64; 12],
+        reserved: [AtomicU64; 11],
     }
 }
 

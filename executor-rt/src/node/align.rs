@@ -7,6 +7,10 @@
 //! a key is given up that waited too long, else the lowest one when too many wait: what is there of
 //! it is a set without the rest.
 //!
+//! A message that comes after its key was given up without it is late: it belongs to nothing any
+//! more. Of each key that was given up the inputs are remembered that it lacked, of the last
+//! [`LATE_MAX`] ones.
+//!
 //! All cached messages lie in one sorted vector that is as long as it can ever be: a key is a range
 //! of it. It decides only; clock, queues and mbufs are the reader's.
 
@@ -20,6 +24,9 @@ use crate::proto::InputAlignAttrs;
 pub const CACHE_MAX: u32 = 1024;
 /// Longest time that a key may wait, milliseconds.
 pub const TIMEOUT_MAX_MS: u32 = 600_000;
+
+/// Keys that were given up and are remembered for what comes of them later.
+pub const LATE_MAX: usize = 1024;
 
 /// How inputs are aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +94,16 @@ struct Cached<T> {
     message: T,
 }
 
+/// A set that was given up.
+#[derive(Clone, Copy, Debug)]
+struct GivenUp {
+    key: Key,
+    /// Bit n: nothing of input n was there, and nothing came since.
+    lacks: u64,
+    /// The how-manieth it is.
+    number: u64,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Aligner<T> {
@@ -99,6 +116,10 @@ pub struct Aligner<T> {
     complete: usize,
     /// The key that became complete last: the one, mostly.
     last: Option<Key>,
+    /// By key and number; never longer than its capacity.
+    given_up: Vec<GivenUp>,
+    /// Sets that were given up.
+    count: u64,
 }
 
 impl<T> Aligner<T> {
@@ -114,6 +135,8 @@ impl<T> Aligner<T> {
             keys: 0,
             complete: 0,
             last: None,
+            given_up: Vec::with_capacity(LATE_MAX),
+            count: 0,
         }
     }
 
@@ -175,6 +198,35 @@ impl<T> Aligner<T> {
     fn has_all_inputs(&self, of_key: &[Cached<T>]) -> bool {
         let further = of_key.windows(2).filter(|two| matches!(two, [a, b] if a.input != b.input));
         !of_key.is_empty() && further.count() + 1 == self.totals.len()
+    }
+
+    /// Whether a message of `input` that comes now was lacking when its key was given up. Such a
+    /// message is not cached; each is told once.
+    pub fn is_late(&mut self, input: usize, key: Key) -> bool {
+        let from = self.given_up.partition_point(|own| own.key < key);
+        let of_key = self.given_up.get_mut(from..).unwrap_or_default();
+        let mut of_key = of_key.iter_mut().take_while(|own| own.key == key).zip(from..);
+        let Some((own, at)) = of_key.find(|(own, _)| own.lacks & bit(input) != 0) else {
+            return false;
+        };
+        own.lacks &= !bit(input);
+        if own.lacks == 0 {
+            self.given_up.remove(at);
+        }
+        true
+    }
+
+    /// Remembers what a set lacks; forgets the oldest one where there is no room.
+    fn remember(&mut self, key: Key, lacks: u64) {
+        if self.given_up.len() == LATE_MAX {
+            let numbers = self.given_up.iter().map(|own| own.number).enumerate();
+            if let Some((oldest, _)) = numbers.min_by_key(|(_, number)| *number) {
+                self.given_up.remove(oldest);
+            }
+        }
+        let at = self.given_up.partition_point(|own| own.key <= key);
+        self.given_up.insert(at, GivenUp { key, lacks, number: self.count });
+        self.count += 1;
     }
 
     /// Caches a message of `input`; `now` is not looked at without a time limit.
@@ -249,11 +301,14 @@ impl<T> Aligner<T> {
         self.cached.iter().filter_map(|cached| self.due(cached)).min()
     }
 
-    /// Takes the oldest message of each input that has one of `key`.
+    /// Takes the oldest message of each input that has one of `key`. If others have none, that one
+    /// is given up.
     pub fn take(&mut self, key: Key, mut to: impl FnMut(usize, T)) {
         let mut range = self.range(key);
         self.complete -= usize::from(self.is_complete(&range));
         let (mut at, mut taken) = (range.start, None);
+        let mut lacks = (0..self.totals.len()).fold(0, |bits, input| bits | bit(input));
+        let whole = lacks;
         while at < range.end {
             let input = self.cached.get(at).map(|cached| cached.input);
             if input == taken {
@@ -261,6 +316,7 @@ impl<T> Aligner<T> {
                 continue;
             }
             taken = input;
+            lacks &= !input.map_or(0, bit);
             let Cached { input, message, .. } = self.cached.remove(at);
             range.end -= 1;
             if let Some(total) = self.totals.get_mut(input) {
@@ -270,6 +326,9 @@ impl<T> Aligner<T> {
         }
         self.complete += usize::from(self.is_complete(&range));
         self.keys -= usize::from(range.is_empty());
+        if lacks != 0 && lacks != whole {
+            self.remember(key, lacks);
+        }
     }
 
     /// Takes everything.
@@ -277,7 +336,13 @@ impl<T> Aligner<T> {
         self.cached.drain(..).for_each(|cached| to(cached.message));
         self.totals.fill(0);
         (self.keys, self.complete) = (0, 0);
+        self.given_up.clear();
     }
+}
+
+/// The bit of an input; a node has at most 64.
+fn bit(input: usize) -> u64 {
+    u32::try_from(input).ok().and_then(|input| 1u64.checked_shl(input)).unwrap_or(0)
 }
 
 #[cfg(test)]

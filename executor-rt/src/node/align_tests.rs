@@ -1,6 +1,6 @@
 //! The expected values of udf §7 for the aligner, by their numbers, and those of host §8.1.
 
-use super::{Aligner, Key, Lack, Settings};
+use super::{Aligner, Key, LATE_MAX, Lack, Settings};
 use crate::proto::InputAlignAttrs;
 use sys::clock::MonoTime;
 
@@ -201,6 +201,47 @@ fn repeats_can_not_fill_the_cache() {
     assert_eq!(aligner.given_up(None), Some((key(1), Lack::OverLimit)), "two keys, but full");
     assert_eq!(take(&mut aligner, key(1)), [(0, 0)]);
     assert_eq!((aligner.given_up(None), aligner.next_input()), (None, 0));
+}
+
+#[test]
+fn what_comes_after_its_key_was_given_up_is_late_once() {
+    let mut aligner = Aligner::new(3, settings(16, None));
+    for message in [10, 11] {
+        aligner.push(0, key(5), None, message).unwrap();
+        aligner.push(2, key(5), None, message + 10).unwrap();
+    }
+    assert!(!aligner.is_late(1, key(5)));
+    assert_eq!(take(&mut aligner, key(5)), [(0, 10), (2, 20)]);
+    assert_eq!(take(&mut aligner, key(5)), [(0, 11), (2, 21)]);
+    let label = Key { trans_id: 5, label: 1 };
+    let others =
+        [aligner.is_late(1, key(4)), aligner.is_late(1, label), aligner.is_late(0, key(5))];
+    assert_eq!(others, [false; 3]);
+    let three = [1, 1, 1].map(|input| aligner.is_late(input, key(5)));
+    assert_eq!(three, [true, true, false], "one for each set that lacked it");
+    // A whole set lacks nothing; what there is nothing of was not given up.
+    (0..3).for_each(|input| aligner.push(input, key(6), None, 1).unwrap());
+    assert_eq!(take(&mut aligner, key(6)).len(), 3);
+    assert!((0..3).all(|input| !aligner.is_late(input, key(6))));
+    aligner.push(1, key(7), None, 1).unwrap();
+    take(&mut aligner, key(7));
+    assert!(aligner.is_late(0, key(7)));
+    aligner.clear(|_| ());
+    assert!(!aligner.is_late(2, key(7)), "nothing is remembered of before");
+}
+
+#[test]
+fn the_oldest_that_were_given_up_are_forgotten() {
+    let mut aligner = Aligner::new(2, settings(16, None));
+    let many = LATE_MAX as u64 + 10;
+    // Downwards: the lowest is the last.
+    for trans_id in (0..many).rev() {
+        aligner.push(0, key(trans_id), None, 0).unwrap();
+        take(&mut aligner, key(trans_id));
+    }
+    let late = (0..many).filter(|trans_id| aligner.is_late(1, key(*trans_id)));
+    assert!(late.eq(0..LATE_MAX as u64));
+    assert_eq!(aligner.given_up.capacity(), LATE_MAX);
 }
 
 /// Everything that waits, in the order in which it came: input, key, when, message.

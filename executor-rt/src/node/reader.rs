@@ -14,6 +14,7 @@ use executor_core::wake::WakeSet;
 
 use sys::clock::MonoTime;
 
+use super::add;
 use super::align::{Aligner, Key, Lack, Settings};
 use crate::waiter::ring;
 
@@ -104,6 +105,13 @@ impl Align {
     fn push(&mut self, worker: &mut Worker<'static>, port: usize, mbuf: Mbuf) {
         let info = worker.of(&mbuf).msg_info();
         let key = Key { trans_id: info.trans_id, label: info.data_label };
+        if self.aligner.is_late(port, key) {
+            // Its id was answered without it.
+            add(&worker.private.ctl.late, 1);
+            let wakes = worker.free(mbuf);
+            ring(&worker.memory, wakes);
+            return;
+        }
         if let Err(mbuf) = self.aligner.push(port, key, self.now(), mbuf) {
             // More than a predecessor can have had: a peer wrote over marks.
             let wakes = worker.free(mbuf);

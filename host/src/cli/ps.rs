@@ -33,6 +33,7 @@ fn nodes(nodes: &[NodeState]) -> Vec<Vec<String>> {
         "up, s",
         "processed",
         "coded",
+        "late",
         "busy with",
         "last end",
     ];
@@ -49,6 +50,7 @@ fn nodes(nodes: &[NodeState]) -> Vec<Vec<String>> {
             or_none(lives, format!("{:.1}", node.up_ms as f64 / 1000.0)),
             node.processed.to_string(),
             node.coded.to_string(),
+            node.late.to_string(),
             node.busy_with.map_or("-".to_owned(), |id| format!("id {id}")),
             node.last_end.clone().unwrap_or_default(),
         ]

@@ -247,6 +247,8 @@ pub struct NodeCounts {
     pub bytes_copied: u64,
     /// Answers with a code.
     pub coded: u64,
+    /// Messages that came after a node that aligns its inputs gave their id up; dropped.
+    pub late: u64,
 }
 
 /// A running flow. `Sync`: one thread may feed while another fetches.

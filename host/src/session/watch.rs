@@ -184,6 +184,7 @@ pub(super) fn node_counts(shared: &Shared, executor: &ExecutorPlan) -> Option<No
         ),
         bytes_copied: get(&part.bytes_copied),
         coded: get(&part.coded),
+        late: get(&part.late),
     })
 }
 

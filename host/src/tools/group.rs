@@ -39,6 +39,8 @@ pub struct NodeState {
     pub processed: u64,
     /// Answers with a code.
     pub coded: u64,
+    /// Messages that came after their id was given up.
+    pub late: u64,
     /// trans_id of the set that is in the function.
     pub busy_with: Option<u64>,
 }
@@ -128,6 +130,7 @@ impl GroupView {
             up_ms: now_ns.saturating_sub(started) / 1_000_000,
             processed: part.processed.load(get),
             coded: part.coded.load(get),
+            late: part.late.load(get),
             busy_with: (delivered > done).then(|| part.trans_id.load(get)),
         })
     }
