@@ -1,4 +1,4 @@
-//! Places in the arena: tensors that are needed at the same time do not overlap.
+//! Places in the arena: tensors that may be needed at the same time do not overlap.
 //!
 //! Greedy, largest first; each takes the smallest gap that it fits into, the lowest of equals. One
 //! that meets more than [`MEETING_MAX`] others goes on top of them all instead, so that n tensors
@@ -8,7 +8,12 @@ use std::ops::Range;
 
 use npu::aligned::align_up;
 
+use crate::streams::Counts;
+
 /// Something that needs a place.
+///
+/// Tasks of several streams are partly ordered: of the steps between first and last some may come
+/// after its last use. So what two items have of streams decides where their steps meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     /// Bytes; the place is as long as their next multiple of 64.
@@ -17,6 +22,17 @@ pub(crate) struct Item {
     pub(crate) first: usize,
     /// Last step at which it is needed.
     pub(crate) last: usize,
+    /// How many tasks of each stream have ended when it is needed first.
+    pub(crate) ended: Counts,
+    /// How many tasks of each stream have ended when it is needed no more.
+    pub(crate) gone: Counts,
+}
+
+impl Item {
+    /// Whether it is needed no more when the other one is needed first.
+    fn is_before(&self, other: &Item) -> bool {
+        self.gone.iter().zip(&other.ended).all(|(gone, ended)| gone <= ended)
+    }
 }
 
 /// Most entries that are compared to find the smallest gap.
@@ -154,6 +170,9 @@ fn place_within(items: &[Item], most: usize) -> (Vec<usize>, usize, usize) {
         }
         meeting.clear();
         let offset = if taken.collect((1, all.clone()), &item, most, &mut meeting) {
+            meeting.retain(|other: &usize| {
+                !item.is_before(&items[*other]) && !items[*other].is_before(&item)
+            });
             gap(&mut meeting, length, items, &offsets)
         } else {
             taken.top(1, all.clone(), &item)
@@ -189,7 +208,9 @@ mod tests {
     use super::*;
 
     fn item(bytes: usize, first: usize, last: usize) -> Item {
-        Item { bytes, first, last }
+        let [mut ended, mut gone] = [Counts::default(); 2];
+        (ended[0], gone[0]) = (u32::try_from(first).unwrap(), u32::try_from(last + 1).unwrap());
+        Item { bytes, first, last, ended, gone }
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod plan;
 mod quantise;
 mod residual;
 mod story;
+mod streams;
 mod tensorflow;
 #[cfg(test)]
 mod testing;
@@ -64,6 +65,8 @@ pub struct Options {
     pub files: Vec<(String, Bytes)>,
     /// Layouts that weights are packed in besides the one that every machine reads.
     pub layouts: Vec<Layout>,
+    /// Streams that tasks are put on, at most: as many as threads that will run them. 0 is one.
+    pub streams: usize,
 }
 
 /// A compiled model.
@@ -87,7 +90,7 @@ pub struct Compiled {
 pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError> {
     let imported = import_with(model, &options.files)?;
     let typed = type_graph(imported, options)?.optimise();
-    let planned = plan(&typed);
+    let planned = plan(&typed, options.streams);
     let mut om = planned.write()?;
     if !options.layouts.is_empty() {
         let plain = Om::open(&om[..]).map_err(CompileError::Program)?;

@@ -3,7 +3,8 @@
 //! A node whose result has the bytes of its input (Reshape) becomes no task: both tensors lie at
 //! the same place. A result lies where an operand lies that nobody reads later, if the op can write
 //! it there. Inputs and outputs lie in the caller's memory, constants in the weights,
-//! everything else in the arena while it is needed.
+//! everything else in the arena while it is needed: where tasks run beside one another, until all
+//! that read it have ended.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use npu::tensor::TensorInfo;
 use crate::arena::{self, Item};
 use crate::error::CompileError;
 use crate::story::Fate;
+use crate::streams::{self, Counts, Streamed, Work};
 use crate::typed::{TensorIndex, Typed};
 
 /// A graph with a place for every tensor.
@@ -24,6 +26,8 @@ pub struct Planned<'a> {
     places: BTreeMap<TensorIndex, Place>,
     /// Nodes that are tasks, in order, with the place and the size of their scratch memory.
     tasks: Vec<(usize, (usize, usize))>,
+    /// Streams of the tasks.
+    streamed: Vec<Streamed>,
     /// Whether the result of a node lies over an operand.
     over: Vec<bool>,
     arena_bytes: usize,
@@ -35,45 +39,62 @@ struct Group {
     input: Option<usize>,
     output: Option<usize>,
     bytes: usize,
-    /// Steps at which the place is needed.
-    steps: Option<(usize, usize)>,
+    /// When the place is needed.
+    needed: Option<Item>,
 }
 
 impl Group {
-    fn needed_at(&mut self, step: usize) {
-        let (first, last) = self.steps.unwrap_or((step, step));
-        self.steps = Some((first.min(step), last.max(step)));
+    /// A task needs the place.
+    fn needed_by(&mut self, of: &Streamed) {
+        let bytes = self.bytes;
+        let needed = self.needed.get_or_insert_with(|| item(bytes, of));
+        needed.first = needed.first.min(of.window.start);
+        needed.last = needed.last.max(of.window.end - 1);
+        let gone = &mut needed.gone[of.stream];
+        *gone = (*gone).max(of.ended[of.stream] + 1);
     }
 }
 
-/// Finds places for everything.
+/// What one task needs; the first one of all that need it.
+fn item(bytes: usize, of: &Streamed) -> Item {
+    let mut gone = Counts::default();
+    gone[of.stream] = of.ended[of.stream] + 1;
+    let (first, last) = (of.window.start, of.window.end - 1);
+    Item { bytes, first, last, ended: of.ended, gone }
+}
+
+/// Finds places for everything; tasks are put on so many streams at most.
 #[must_use]
-pub fn plan(graph: &Typed) -> Planned<'_> {
+pub fn plan(graph: &Typed, streams: usize) -> Planned<'_> {
     let (mut group_of, mut groups, views) = group(graph);
-    let over = lay_over(graph, &mut group_of, &mut groups, &views);
-    for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
+    let steps: Vec<usize> = (0..graph.nodes.len()).filter(|step| !views[*step]).collect();
+    let streamed = streams::assign(&work(graph, &group_of, &steps), streams);
+    let over = lay_over(graph, (&steps, &streamed), &mut group_of, &mut groups);
+    for (step, of) in steps.iter().zip(&streamed) {
+        let node = &graph.nodes[*step];
         let variable = |tensor: &&TensorIndex| graph.tensors[**tensor].value.is_none();
         for tensor in node.inputs.iter().chain(&node.outputs).filter(variable) {
-            groups[group_of[*tensor]].needed_at(step);
+            groups[group_of[*tensor]].needed_by(of);
         }
     }
     let mut items = Vec::new();
     let mut owners = Vec::new();
     for (index, group) in groups.iter().enumerate() {
-        if let (None, None, Some((first, last))) = (group.input, group.output, group.steps) {
-            items.push(Item { bytes: group.bytes, first, last });
+        if let (None, None, Some(needed)) = (group.input, group.output, group.needed) {
+            items.push(needed);
             owners.push(index);
         }
     }
-    // Scratch memory is needed at one step.
+    // Scratch memory is needed by one task.
     let mut tasks = Vec::new();
     let in_groups = items.len();
-    for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
+    for (step, of) in steps.iter().zip(&streamed) {
+        let node = &graph.nodes[*step];
         let infos: Vec<TensorInfo> =
             node.inputs.iter().map(|input| graph.tensors[*input].info).collect();
         let bytes = node.op.scratch_bytes(&infos, &graph.tensors[node.output()].info);
-        tasks.push((step, (0, bytes)));
-        items.push(Item { bytes, first: step, last: step });
+        tasks.push((*step, (0, bytes)));
+        items.push(item(bytes, of));
     }
     let (offsets, arena_bytes) = arena::place(&items);
     for ((_, (offset, _)), own) in tasks.iter_mut().zip(&offsets[in_groups..]) {
@@ -92,19 +113,41 @@ pub fn plan(graph: &Typed) -> Planned<'_> {
     let variables =
         (0..graph.tensors.len()).filter(|tensor| graph.tensors[*tensor].value.is_none());
     let places = variables.filter_map(|tensor| Some((tensor, place(tensor)?))).collect();
-    Planned { graph, places, tasks, over, arena_bytes }
+    Planned { graph, places, tasks, streamed, over, arena_bytes }
+}
+
+/// What tasks cost, and whose results they read.
+fn work(graph: &Typed, group_of: &[usize], steps: &[usize]) -> Vec<Work> {
+    let mut makers = BTreeMap::new();
+    let mut all = Vec::new();
+    for (task, step) in steps.iter().enumerate() {
+        let node = &graph.nodes[*step];
+        let info = |tensor: &TensorIndex| graph.tensors[*tensor].info;
+        let reads = node.inputs.iter().filter_map(|input| makers.get(&group_of[*input]).copied());
+        let reads = reads.collect();
+        let infos: Vec<TensorInfo> = node.inputs.iter().map(info).collect();
+        let elements = node.outputs.iter().map(|output| info(output).shape.elements()).sum();
+        let cost = npu::team::cost(node.op.flops(&infos, &info(&node.output())), elements);
+        all.push(Work { cost, reads });
+        makers.extend(node.outputs.iter().map(|output| (group_of[*output], task)));
+    }
+    all
 }
 
 /// Gives the result of a node the place of an operand where that can be: whether it has, by node.
 fn lay_over(
     graph: &Typed,
+    (steps, streamed): (&[usize], &[Streamed]),
     group_of: &mut [usize],
     groups: &mut [Group],
-    views: &[bool],
 ) -> Vec<bool> {
-    let mut last = vec![0; groups.len()];
-    for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
-        node.inputs.iter().for_each(|input| last[group_of[*input]] = step);
+    // The last task that reads a group, and how many tasks of each stream have ended after it.
+    let mut last = vec![(0, Counts::default()); groups.len()];
+    for (step, of) in steps.iter().zip(streamed) {
+        for input in &graph.nodes[*step].inputs {
+            let (last, read) = &mut last[group_of[*input]];
+            (*last, read[of.stream]) = (*step, of.ended[of.stream] + 1);
+        }
     }
     // What a group is a part of by now.
     let mut whole: Vec<usize> = (0..groups.len()).collect();
@@ -116,7 +159,8 @@ fn lay_over(
         group
     };
     let mut over = vec![false; graph.nodes.len()];
-    for (step, node) in graph.nodes.iter().enumerate().filter(|(step, _)| !views[*step]) {
+    for (step, of) in steps.iter().zip(streamed) {
+        let (step, node) = (*step, &graph.nodes[*step]);
         let &[output] = &node.outputs[..] else { continue };
         // What is empty is written nowhere: nothing is saved, and two of it may lie anywhere.
         if graph.tensors[output].info.bytes() == 0 {
@@ -130,11 +174,15 @@ fn lay_over(
         let mut operands = 0..from.len();
         let operand = operands.find(|operand| {
             let (own, tensor) = (&groups[from[*operand]], &graph.tensors[node.inputs[*operand]]);
-            // Nobody needs it later, nor the caller, and it is read once.
+            let (last, read) = &last[from[*operand]];
+            // Nobody needs it later or meanwhile, nor the caller, and it is read once.
+            let read = read.iter().zip(&of.ended).enumerate();
+            let mut others = read.filter(|(stream, _)| *stream != of.stream);
             tensor.value.is_none()
                 && own.input.is_none()
                 && own.output.is_none()
-                && last[from[*operand]] == step
+                && *last == step
+                && others.all(|(_, (read, ended))| read <= ended)
                 && from[*operand] != to
                 && from.iter().filter(|other| **other == from[*operand]).count() == 1
                 && node.op.may_lie_over(*operand, &infos, &graph.tensors[output].info)
@@ -193,8 +241,9 @@ impl Planned<'_> {
             let what = if tasks.next_if_eq(&step).is_some() {
                 count += 1;
                 let over = if self.over[step] { ", over its operand" } else { "" };
+                let stream = self.streamed[count - 1].to_string();
                 let more = more(count - 1).map_or(String::new(), |more| format!("; {more}"));
-                format!("task {}, {}{over}{more}", count - 1, node.op.line().name)
+                format!("task {}, {}{over}{stream}{more}", count - 1, node.op.line().name)
             } else {
                 "no task: its result has the bytes of its input".to_owned()
             };
@@ -223,7 +272,7 @@ impl Planned<'_> {
             outputs.push(index);
         }
         outputs.into_iter().for_each(|index| own.writer.output(index));
-        for (step, scratch) in &self.tasks {
+        for ((step, scratch), of) in self.tasks.iter().zip(&self.streamed) {
             let node = &self.graph.nodes[*step];
             let operands: Option<Vec<u32>> =
                 node.inputs.iter().map(|input| own.tensor(*input)).collect();
@@ -231,6 +280,10 @@ impl Planned<'_> {
                 node.outputs.iter().map(|output| own.tensor(*output)).collect();
             let (operands, outputs) = operands.zip(outputs).ok_or(CompileError::TooLarge)?;
             own.writer.task(&node.name, &*node.op, &operands, &outputs, *scratch);
+            let after: Result<Vec<u32>, _> =
+                of.after.iter().map(|task| (*task).try_into()).collect();
+            let stream = of.stream.try_into().map_err(|_| CompileError::TooLarge)?;
+            own.writer.order(stream, &after.map_err(|_| CompileError::TooLarge)?);
         }
         own.writer.finish(self.arena_bytes).ok_or(CompileError::TooLarge)
     }

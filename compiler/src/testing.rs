@@ -205,7 +205,7 @@ pub(crate) fn check(draft: &Draft, tasks: &[&str], x: &[f32]) {
     let compiled = draft.compile(&[]).unwrap();
     assert!(compiled.report.live_bytes <= compiled.report.arena_bytes);
     let typed = type_graph(import(draft.bytes()).unwrap(), &Options::default()).unwrap();
-    let om = plan(&typed).write().unwrap();
+    let om = plan(&typed, 1).write().unwrap();
     let expected = run(&Compiled { om, ..compiled.clone() }, &[x]);
     let found = run(&compiled, &[x]);
     assert_eq!(found.len(), expected.len());

@@ -17,6 +17,7 @@ use npu::DataType;
 use npu::aligned::AlignedBytes;
 use npu::engine::{Input, Model};
 use npu::shape::Shape;
+use npu::team::Team;
 use npu::tensor::TensorInfo;
 
 /// A tensor of a case, with its value.
@@ -79,7 +80,8 @@ fn run(folder: &Path, line: &str) -> Result<(f64, Duration), String> {
         .collect();
     let model = std::fs::read(folder.join(model)).expect("the model of a case");
     let options = Options { input_shapes, ..Options::default() };
-    let compiled = compile(model.into(), &options).map_err(|e| e.to_string())?;
+    let file: bytes::Bytes = model.into();
+    let compiled = compile(file.clone(), &options).map_err(|e| e.to_string())?;
     let attends = compiled.report.tasks.iter().any(|task| task.op == "Attend");
     if name.starts_with("attention") && !attends {
         return Err("attention in several tasks".to_owned());
@@ -103,8 +105,32 @@ fn run(folder: &Path, line: &str) -> Result<(f64, Duration), String> {
         model.run(&inputs, &mut memory, &mut arena).map_err(|error| error.to_string())?;
         least = least.min(start.elapsed());
     }
+    drop(memory);
+    on_streams(file, options, &inputs, &found)?;
     let distances = outputs.iter().zip(&found).map(|(own, found)| own.distance(found));
     Ok((distances.fold(0.0, f64::max), least))
+}
+
+/// The same model on two streams, by a team of two: the same bits.
+fn on_streams(
+    file: bytes::Bytes,
+    options: Options,
+    inputs: &[Input<'_>],
+    expected: &[AlignedBytes],
+) -> Result<(), String> {
+    let options = Options { streams: 2, ..options };
+    let compiled = compile(file, &options).map_err(|error| error.to_string())?;
+    let model = Model::load(compiled.om).map_err(|error| error.to_string())?;
+    let team = Team::new(2, || {}).map_err(|error| error.to_string())?;
+    let mut found: Vec<AlignedBytes> =
+        model.outputs().map(|info| AlignedBytes::zeroed(info.bytes())).collect();
+    let mut memory: Vec<&mut [u8]> = found.iter_mut().map(|bytes| &mut bytes[..]).collect();
+    let mut arena = AlignedBytes::zeroed(model.arena_bytes());
+    arena.fill(0xEE);
+    let ran = model.run_with(inputs, &mut memory, &mut arena, Some(&team), |_| {});
+    ran.map_err(|error| error.to_string())?;
+    let same = found.iter().zip(expected).all(|(found, expected)| found[..] == expected[..]);
+    if same { Ok(()) } else { Err("other bits on two streams".to_owned()) }
 }
 
 /// A file that an environment variable leads to, if it is there.

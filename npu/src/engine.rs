@@ -1,25 +1,27 @@
 //! Running a program.
 //!
-//! A run walks over the tasks: it takes the bytes of what a task reads and of what it writes from
-//! the places that the program names, and calls the op's kernel. Inputs and outputs are used in the
-//! caller's memory. Nothing is allocated; one model can run on several threads at once, each with
-//! an arena of its own.
+//! A run walks over the tasks (`walk`): it takes the bytes of what a task reads and of what it writes
+//! from the places that the program names, and calls the op's kernel. Where tasks are of several
+//! streams and there is a team, its threads run them side by side (`streams`); all others run one
+//! after the other, shared by the team. Inputs and outputs are used in the caller's memory. Nothing
+//! is allocated; one model can run on several threads at once, each with an arena of its own.
 //!
-//! Cost beside the kernels: per task a split of the arena and a call; per input a comparison of
+//! Cost beside the kernels: per task a look at its places and a call; per input a comparison of
 //! type and shape.
 #![allow(clippy::result_large_err, reason = "shapes by value: a refused run allocates nothing")]
 
 use std::fmt;
-use std::ops::Range;
 
 use executor_core::error::Code;
 
 use crate::DataType;
 use crate::aligned::is_aligned;
-use crate::program::{Layout, Om, OmError, Place, Task, Tensor};
+use crate::engine::streams::Region;
+use crate::engine::walk::Memory;
+use crate::program::{Layout, Om, OmError, Segment};
 use crate::shape::Shape;
 use crate::team::Team;
-use crate::tensor::{Fault, Inputs, OUTPUTS_MAX, Output, Part, TensorInfo, type_name};
+use crate::tensor::{Fault, TensorInfo, type_name};
 
 /// An input of a run: what the caller says it is, and its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +166,8 @@ impl std::error::Error for RunError {}
 #[derive(Debug)]
 pub struct Model<B> {
     om: Om<B>,
+    /// Of each segment of the program what several threads need, if it has several streams.
+    regions: Vec<Option<Region>>,
 }
 
 impl<B: AsRef<[u8]>> Model<B> {
@@ -183,7 +187,10 @@ impl<B: AsRef<[u8]>> Model<B> {
     pub fn load_as(bytes: B, layout: Layout) -> Result<Self, OmError> {
         let mut om = Om::open(bytes)?;
         om.choose(layout);
-        Ok(Self { om })
+        let region =
+            |segment: &Segment| segment.several.then(|| Region::new(om.tasks(), &segment.tasks));
+        let regions = om.segments().iter().map(region).collect();
+        Ok(Self { om, regions })
     }
 
     /// The program.
@@ -223,7 +230,8 @@ impl<B: AsRef<[u8]>> Model<B> {
     }
 
     /// As [`Model::run`], on the threads of a team, with the same results; calls `ended` with the
-    /// index of each task when it has ended.
+    /// index of each task when it has ended, on the thread that ran it: in file order, but for
+    /// tasks of several streams.
     ///
     /// # Errors
     /// As [`Model::run`].
@@ -233,21 +241,13 @@ impl<B: AsRef<[u8]>> Model<B> {
         outputs: &mut [&mut [u8]],
         arena: &mut [u8],
         team: Option<&Team>,
-        mut ended: impl FnMut(usize),
+        ended: impl FnMut(usize) + Send,
     ) -> Result<(), RunError> {
         self.check_inputs(inputs)?;
         self.check_memory(outputs, arena)?;
-        for (index, task) in self.om.tasks().iter().enumerate() {
-            let outcome = match task.outputs[..] {
-                [output] if self.om.tensors()[output].bytes == 0 => Ok(()),
-                [_] => self.step::<1, 3>(index, inputs, outputs, arena, team),
-                _ => self
-                    .step::<OUTPUTS_MAX, { OUTPUTS_MAX + 2 }>(index, inputs, outputs, arena, team),
-            };
-            outcome.map_err(|fault| RunError::Task { task: index, fault })?;
-            ended(index);
-        }
-        Ok(())
+        let memory = Memory::new(inputs, outputs, arena);
+        let ran = walk::run(&self.om, &self.regions, &memory, team, ended);
+        ran.map_err(|(task, fault)| RunError::Task { task, fault })
     }
 
     fn check_inputs(&self, inputs: &[Input<'_>]) -> Result<(), RunError> {
@@ -295,142 +295,10 @@ impl<B: AsRef<[u8]>> Model<B> {
         }
         if is_aligned(arena) { Ok(()) } else { Err(RunError::ArenaAddress) }
     }
-
-    /// Runs a task with at most `N` outputs. `CUTS` is two more: one for its scratch memory, one
-    /// for what lies behind all of them.
-    fn step<'o, const N: usize, const CUTS: usize>(
-        &self,
-        index: usize,
-        inputs: &[Input<'_>],
-        outputs: &mut [&'o mut [u8]],
-        arena: &mut [u8],
-        team: Option<&Team>,
-    ) -> Result<(), Fault> {
-        let (tensors, task) = (self.om.tensors(), &self.om.tasks()[index]);
-        let mut cuts = [const { 0..0 }; CUTS];
-        for (cut, output) in cuts.iter_mut().zip(&task.outputs) {
-            if let Place::Arena(offset) = tensors[*output].place {
-                *cut = offset..offset + tensors[*output].bytes;
-            }
-        }
-        cuts[N] = task.scratch.clone();
-        let (pieces, mut own) = split(arena, &cuts);
-        let scratch = std::mem::take(&mut own[N]);
-        // Outputs in the caller's memory are lent for this task, and given back.
-        let mut lent: [&'o mut [u8]; N] = std::array::from_fn(|_| &mut [][..]);
-        for (lent, output) in lent.iter_mut().zip(&task.outputs) {
-            if let Place::Output(slot) = tensors[*output].place {
-                *lent = std::mem::take(&mut outputs[slot]);
-            }
-        }
-        let (weights, fours) = (self.om.weights(), self.om.fours(index));
-        let (operands, pieces) = (&task.operands, &pieces);
-        let view = View { tensors, operands, weights, fours, inputs, outputs, pieces };
-        let outcome = call(task, &view, &mut own, &mut lent, scratch, team);
-        for (lent, output) in lent.into_iter().zip(&task.outputs) {
-            if let Place::Output(slot) = tensors[*output].place {
-                outputs[slot] = lent;
-            }
-        }
-        outcome
-    }
-}
-
-/// Calls the op's kernel with the memory of its outputs: cut out of the arena, or lent.
-fn call<const N: usize>(
-    task: &Task,
-    view: &View<'_>,
-    own: &mut [&mut [u8]],
-    lent: &mut [&mut [u8]; N],
-    scratch: &mut [u8],
-    team: Option<&Team>,
-) -> Result<(), Fault> {
-    let mut parts = [const { None }; N];
-    let memory = own.iter_mut().zip(lent);
-    for ((part, (own, lent)), output) in parts.iter_mut().zip(memory).zip(&task.outputs) {
-        let tensor = &view.tensors[*output];
-        let place: &mut [u8] = if matches!(tensor.place, Place::Output(_)) { lent } else { own };
-        let bytes = place.get_mut(..tensor.bytes).ok_or(Fault::Memory)?;
-        *part = Some(Part { info: &tensor.info, bytes });
-    }
-    let (first, more) = parts.split_first_mut().ok_or(Fault::Memory)?;
-    let Part { info, bytes } = first.take().ok_or(Fault::Memory)?;
-    if let Some(operand) = task.over {
-        return over::run(&*task.op, operand, view, (info, bytes), team);
-    }
-    task.op.run(view, &mut Output { info, bytes, scratch, more, team })
-}
-
-/// What is left of an arena, as (offset, bytes), and the places that were taken out.
-type Cut<'a, const CUTS: usize> = ([(usize, &'a [u8]); CUTS], [&'a mut [u8]; CUTS]);
-
-/// Takes places that do not overlap out of the arena, to be written. The last of `cuts` is empty.
-fn split<'a, const CUTS: usize>(arena: &'a mut [u8], cuts: &[Range<usize>; CUTS]) -> Cut<'a, CUTS> {
-    let mut order: [usize; CUTS] = std::array::from_fn(|index| index);
-    order.sort_unstable_by_key(|index| cuts[*index].start);
-    let mut pieces = [(0, &[][..]); CUTS];
-    let mut own: [&mut [u8]; CUTS] = std::array::from_fn(|_| &mut [][..]);
-    let (mut at, mut rest) = (0, arena);
-    // An empty place that lies behind another's begin would cut it; it can lie anywhere.
-    for index in order.into_iter().filter(|index| !cuts[*index].is_empty()) {
-        let cut = &cuts[index];
-        let (piece, tail) = rest.split_at_mut(cut.start - at);
-        let (taken, tail) = tail.split_at_mut(cut.len());
-        pieces[index] = (at, &*piece);
-        own[index] = taken;
-        (at, rest) = (cut.end, tail);
-    }
-    pieces[CUTS - 1] = (at, &*rest);
-    (pieces, own)
-}
-
-/// What a task reads.
-struct View<'a> {
-    tensors: &'a [Tensor],
-    operands: &'a [usize],
-    weights: &'a [u8],
-    fours: Option<&'a [u8]>,
-    inputs: &'a [Input<'a>],
-    /// Without those that are written, which are empty meanwhile.
-    outputs: &'a [&'a mut [u8]],
-    /// What can be read of the arena, as (offset, bytes).
-    pieces: &'a [(usize, &'a [u8])],
-}
-
-impl View<'_> {
-    fn arena(&self, offset: usize) -> &[u8] {
-        let holds =
-            |(start, bytes): &&(usize, &[u8])| (*start..start + bytes.len()).contains(&offset);
-        let piece = self.pieces.iter().find(holds);
-        piece.and_then(|(start, bytes)| bytes.get(offset - start..)).unwrap_or_default()
-    }
-}
-
-impl Inputs for View<'_> {
-    fn count(&self) -> usize {
-        self.operands.len()
-    }
-
-    fn info(&self, index: usize) -> &TensorInfo {
-        &self.tensors[self.operands[index]].info
-    }
-
-    fn bytes(&self, index: usize) -> &[u8] {
-        let tensor = &self.tensors[self.operands[index]];
-        let from = match tensor.place {
-            Place::Arena(offset) => self.arena(offset),
-            Place::Weights(offset) => self.weights.get(offset..).unwrap_or_default(),
-            Place::Input(slot) => self.inputs[slot].bytes,
-            Place::Output(slot) => self.outputs[slot],
-        };
-        from.get(..tensor.bytes).unwrap_or_default()
-    }
-
-    fn fours(&self) -> Option<&[u8]> {
-        self.fours
-    }
 }
 
 pub(crate) mod over;
+mod streams;
 #[cfg(test)]
 mod tests;
+mod walk;

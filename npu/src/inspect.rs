@@ -42,6 +42,10 @@ pub struct TaskReport {
     pub scratch_bytes: u64,
     /// The operand whose memory the output takes over.
     pub over: Option<usize>,
+    /// Its stream.
+    pub stream: usize,
+    /// Tasks of other streams that end before it begins.
+    pub after: Vec<usize>,
 }
 
 /// A section of the file.
@@ -62,8 +66,9 @@ pub struct Report {
     pub file_bytes: u64,
     /// Bytes of working memory that a run needs.
     pub arena_bytes: u64,
-    /// Bytes of working memory in use at the task where most are: no plan needs less, as long as
-    /// the same results are written where an operand lies.
+    /// Bytes of working memory in use at the task where most are, one task after the other: no plan
+    /// needs less, as long as the same results are written where an operand lies. What runs beside
+    /// one another needs more.
     pub live_bytes: u64,
     /// Bytes of the weights.
     pub weights_bytes: u64,
@@ -104,6 +109,8 @@ pub fn inspect<B: AsRef<[u8]>>(om: &Om<B>) -> Report {
                 fours_bytes: om.fours_bytes(index) as u64,
                 scratch_bytes: task.scratch.len() as u64,
                 over: task.over,
+                stream: task.stream,
+                after: task.after.clone(),
                 inputs,
                 outputs,
             }

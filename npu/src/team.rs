@@ -26,7 +26,7 @@ use crate::isa;
 
 /// Looks at the door of a member that has nothing to do, before it sleeps: some 50 µs, longer than
 /// the small tasks between two large ones, and of a caller that waits for a member.
-const LOOKS: u32 = 1 << 11;
+pub(crate) const LOOKS: u32 = 1 << 11;
 
 /// Least cost of what is dealt out, in floating-point operations of a convolution: some 30 µs.
 const WORTH: usize = if cfg!(test) { 1 } else { 2_500_000 };
@@ -131,7 +131,7 @@ impl Team {
 
     /// Calls `of` on this thread and on each member that comes in meanwhile. Of several callers one
     /// gets the members, and so does the outer one of two calls within each other.
-    fn call(&self, of: &(dyn Fn() + Sync)) {
+    pub(crate) fn call(&self, of: &(dyn Fn() + Sync)) {
         let Shared { state, busy, call, panic, .. } = &*self.shared;
         // SYNC: acquire, pairs with the release in `Open::drop`: the caller before is done.
         if self.members.is_empty() || busy.swap(true, Ordering::Acquire) {
@@ -231,6 +231,26 @@ impl Shared {
             caller.unpark();
         }
     }
+}
+
+/// Cost of a call of the team: some 3 µs.
+pub const WAKING: usize = 250_000;
+
+/// An estimate of what a task costs on one thread: floating-point operations of a convolution, for
+/// a task of so many floating-point operations and elements of results.
+#[must_use]
+pub fn cost(flops: u64, elements: usize) -> usize {
+    usize::try_from(flops).unwrap_or(usize::MAX).max(moved(elements))
+}
+
+/// The same on a team of so many threads, if the task deals its result out.
+#[must_use]
+pub fn shared(cost: usize, threads: usize) -> usize {
+    let parts = (cost / PART).min(threads * PARTS);
+    if cost < WORTH || threads < 2 || parts < 2 {
+        return cost;
+    }
+    cost / parts * parts.div_ceil(threads) + WAKING
 }
 
 /// The cost of so many elements that are read, changed a little and written.

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use npu::DataType;
 use npu::aligned::AlignedBytes;
 use npu::engine::{Input, Model};
+use npu::ops::add::Add;
 use npu::ops::blocked::{Finish, QuantisedDense, pack_pairs};
 use npu::ops::conv::Conv;
 use npu::ops::relu::Relu;
-use npu::ops::{Activation, Op};
+use npu::ops::{Activation, Broadcast, Op};
 use npu::program::{self, Place, Writer};
 use npu::shape::Shape;
 use npu::team::Team;
@@ -83,7 +84,9 @@ fn a_run_allocates_nothing() {
     assert_eq!(COUNT.get(), before);
     a_run_on_packed_weights_allocates_nothing();
     // Here, since it counts what all threads do.
-    a_run_of_a_team_allocates_nothing();
+    let x = info(&[1 << 18]);
+    a_run_of_a_team_allocates_nothing(&large(&x), &x);
+    a_run_of_a_team_allocates_nothing(&branches(&x), &x);
 }
 
 /// Weights are packed at load, once.
@@ -127,13 +130,30 @@ fn large(x: &TensorInfo) -> Model<AlignedBytes> {
     Model::load(writer.finish(0).expect("it fits")).expect("a program")
 }
 
-fn a_run_of_a_team_allocates_nothing() {
-    let x = info(&[1 << 18]);
-    let model = large(&x);
+/// Two tasks of two streams, and one that joins them.
+fn branches(x: &TensorInfo) -> Model<AlignedBytes> {
+    let (mut writer, bytes) = (Writer::new(), x.bytes());
+    let (input, output) =
+        (writer.tensor("x", x, Place::Input(0)), writer.tensor("y", x, Place::Output(0)));
+    writer.input(input);
+    writer.output(output);
+    let parts = [0, bytes].map(|offset| writer.tensor("part", x, Place::Arena(offset)));
+    for (stream, part) in (0..).zip(parts) {
+        writer.task("relu", &Relu, &[input], &[part], (0, 0));
+        writer.order(stream, &[]);
+    }
+    writer.task("add", &Add::new(Broadcast::Numpy), &parts, &[output], (0, 0));
+    writer.order(0, &[1]);
+    Model::load(writer.finish(2 * bytes).expect("it fits")).expect("a program")
+}
+
+fn a_run_of_a_team_allocates_nothing(model: &Model<AlignedBytes>, x: &TensorInfo) {
+    let mut arena = AlignedBytes::zeroed(model.arena_bytes());
     let (bytes, mut out) = (AlignedBytes::zeroed(x.bytes()), AlignedBytes::zeroed(x.bytes()));
-    let inputs = [Input { info: x, bytes: &bytes }];
+    let inputs = [Input { info: *x, bytes: &bytes }];
     let team = Team::new(3, || {}).expect("threads");
-    let mut run = || model.run_with(&inputs, &mut [&mut out], &mut [], Some(&team), |_| {}).is_ok();
+    let mut run =
+        || model.run_with(&inputs, &mut [&mut out], &mut arena, Some(&team), |_| {}).is_ok();
     assert!(run());
     let before = ALL.load(Ordering::Relaxed);
     for _ in 0..100 {

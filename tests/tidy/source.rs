@@ -20,6 +20,7 @@ const UNSAFE_FILES: &[&str] = &[
     "executor-rt/src/payload.rs",
     "executor-rt/tests/",
     "npu/src/cast.rs",
+    "npu/src/engine/walk.rs",
     "npu/src/isa.rs",
     "npu/src/isa/x86.rs",
     "npu/src/team.rs",

@@ -44,7 +44,12 @@ pub(super) fn complete(
         let skipped = !here && !path.is_file() && !node.outputs.is_empty();
         let mut node = node.clone();
         if errors.len() == before && !skipped {
-            match model::load(name, &path, &node.inputs_tensor_desc, &[], !graph.no_cache) {
+            let wanted = model::Wanted {
+                bound: &node.inputs_tensor_desc,
+                streams: model::streams(node.threads),
+                layouts: &[],
+            };
+            match model::load(name, &path, wanted, !graph.no_cache) {
                 Ok(loaded) => {
                     fit(&place, &mut node, &loaded, errors);
                     programs[index] = Some(loaded.program);

@@ -68,14 +68,26 @@ fn shapes(task: &TaskReport) -> [String; 2] {
     [inputs.join(" "), outputs.join(", ")]
 }
 
+/// A task's stream, and what of others it begins after.
+fn stream(task: &TaskReport) -> String {
+    let after: Vec<String> = task.after.iter().map(usize::to_string).collect();
+    let before = if after.is_empty() { "" } else { " after " };
+    format!("{}{before}{}", task.stream, after.join(", "))
+}
+
 fn tasks(model: &Loadable) -> String {
     let (weights, fours) = ("weights, bytes", "in fours");
     let heading = ["task", "op", "inputs", "output", "FLOPs", weights, fours, "scratch", "name"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let several = model.report.tasks.iter().any(|task| task.stream != 0);
+    if several {
+        rows[0].insert(1, "stream".to_owned());
+    }
     rows.extend(model.report.tasks.iter().enumerate().map(|(index, task)| {
         let [inputs, outputs] = shapes(task);
-        vec![
-            index.to_string(),
+        let stream = several.then(|| stream(task));
+        let first = std::iter::once(index.to_string()).chain(stream);
+        let rest = [
             task.op.clone(),
             inputs,
             outputs,
@@ -84,7 +96,8 @@ fn tasks(model: &Loadable) -> String {
             task.fours_bytes.to_string(),
             task.scratch_bytes.to_string(),
             task.name.clone(),
-        ]
+        ];
+        first.chain(rest).collect()
     }));
     table(&rows)
 }
@@ -139,6 +152,7 @@ fn object(model: &Loadable, profile: Option<&Profile>) -> Value {
             "inputs": infos(&task.inputs), "outputs": infos(&task.outputs),
             "weights_bytes": task.weights_bytes, "fours_bytes": task.fours_bytes,
             "scratch_bytes": task.scratch_bytes,
+            "stream": task.stream, "after": task.after,
         });
         if let Some(profile) = profile {
             let ns = profile.tasks_ns.get(index).copied().unwrap_or(0);

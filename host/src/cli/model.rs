@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use npu::program::STREAMS_MAX;
+
 use super::{CELL_MAX, Failure, print, shown, shown_up_to};
 use crate::error::io_text;
 use crate::graph::{DType, TensorDesc};
@@ -18,6 +20,10 @@ pub(super) struct Source {
     /// Dims of an input, for dims that the model leaves open: NAME=1x3x224x224
     #[arg(long, value_name = "NAME=DIMS")]
     input: Vec<String>,
+    /// Put tasks that a team would share badly on up to N streams, for as many threads
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=STREAMS_MAX as i64))]
+    streams: u32,
     /// Compile anew, without looking at or adding to the cache
     #[arg(long)]
     no_cache: bool,
@@ -27,7 +33,9 @@ impl Source {
     pub(super) fn load(&self, layouts: &[Layout], anew: bool) -> Result<Loadable, Failure> {
         let bound = self.input.iter().map(|text| desc(text)).collect::<Result<Vec<_>, _>>()?;
         let name = self.model.file_name().unwrap_or_default().to_string_lossy();
-        let loaded = model::load(&name, &self.model, &bound, layouts, !(self.no_cache || anew));
+        let streams = model::streams(self.streams);
+        let wanted = model::Wanted { bound: &bound, streams, layouts };
+        let loaded = model::load(&name, &self.model, wanted, !(self.no_cache || anew));
         let loaded = loaded.map_err(|error| {
             let what = format!("{}: model", self.model.display());
             Failure::system(&what, &error.found, error.expected, error.hint)

@@ -1,11 +1,11 @@
 //! The cache of compiled models: `om/KEY.om` in the user's cache folder.
 //!
 //! A key is a hash over everything a program is made of: the model's bytes, those of the files that
-//! its tensors lie in, what its inputs are bound to, the layouts of its weights, the sources of
-//! compiler and kernels, and the version of the OM format. Files are never changed, only renamed
-//! into place; what is read is checked, and compiled anew when it is damaged. What was not used for
-//! longest goes when all take more than 2 GiB. A cache that can't be read or written costs time and
-//! nothing else.
+//! its tensors lie in, what its inputs are bound to, how many streams it may have, the layouts of
+//! its weights, the sources of compiler and kernels, and the version of the OM format. Files are
+//! never changed, only renamed into place; what is read is checked, and compiled anew when it is
+//! damaged. What was not used for longest goes when all take more than 2 GiB. A cache that can't be
+//! read or written costs time and nothing else.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,20 @@ use npu::program::{FORMAT_VERSION, Layout};
 
 use super::{Loadable, check};
 use crate::error::io_text;
-use crate::graph::TensorDesc;
 use crate::hash::Hash;
+use crate::model::Wanted;
 use crate::notice;
 
 /// Name of the file with the program of this model.
-pub(super) fn key(
-    model: &[u8],
-    files: &[(String, Bytes)],
-    bound: &[TensorDesc],
-    layouts: &[Layout],
-) -> String {
+pub(super) fn key(model: &[u8], files: &[(String, Bytes)], wanted: &Wanted<'_>) -> String {
     let mut hash = Hash::new();
     hash.add(b"dflow model");
     hash.add(env!("CARGO_PKG_VERSION").as_bytes());
     hash.add(compiler::VERSION.as_bytes());
     hash.add(&FORMAT_VERSION.to_le_bytes());
-    hash.add(&[u8::from(layouts.contains(&Layout::Fours))]);
-    for desc in bound {
+    hash.add(&[u8::from(wanted.layouts.contains(&Layout::Fours))]);
+    hash.add(&(wanted.streams as u64).to_le_bytes());
+    for desc in wanted.bound {
         hash.add(desc.name.as_deref().unwrap_or_default().as_bytes());
         hash.add(&[u8::from(desc.name.is_some())]);
         hash.add(&desc.dtype.code().to_le_bytes());
@@ -134,6 +130,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 mod tests {
     use super::*;
     use crate::graph::DType;
+    use crate::graph::TensorDesc;
 
     fn desc(name: Option<&str>, dims: &[i64]) -> TensorDesc {
         let name = name.map(str::to_owned);
@@ -142,24 +139,27 @@ mod tests {
 
     #[test]
     fn every_part_of_a_key_counts() {
+        let wanted = |bound| Wanted { bound, streams: 1, layouts: &[] };
         let file = |name: &str, bytes: &'static [u8]| vec![(name.to_owned(), bytes.into())];
         let keys = [
-            key(b"a", &[], &[], &[]),
-            key(b"b", &[], &[], &[]),
-            key(b"a", &[], &[], &[Layout::Fours]),
-            key(b"a", &[], &[desc(None, &[1])], &[]),
-            key(b"a", &[], &[desc(Some("x"), &[1])], &[]),
-            key(b"a", &[], &[desc(Some("x"), &[1, 1])], &[]),
-            key(b"a", &[], &[desc(None, &[1]), desc(None, &[1])], &[]),
-            key(b"a", &file("w", b"1"), &[], &[]),
-            key(b"a", &file("w", b"2"), &[], &[]),
-            key(b"a", &file("w1", b""), &[], &[]),
+            key(b"a", &[], &wanted(&[])),
+            key(b"b", &[], &wanted(&[])),
+            key(b"a", &[], &Wanted { layouts: &[Layout::Fours], ..wanted(&[]) }),
+            key(b"a", &[], &Wanted { streams: 2, ..wanted(&[]) }),
+            key(b"a", &[], &wanted(&[desc(None, &[1])])),
+            key(b"a", &[], &wanted(&[desc(Some("x"), &[1])])),
+            key(b"a", &[], &wanted(&[desc(Some("x"), &[1, 1])])),
+            key(b"a", &[], &wanted(&[desc(None, &[1]), desc(None, &[1])])),
+            key(b"a", &file("w", b"1"), &wanted(&[])),
+            key(b"a", &file("w", b"2"), &wanted(&[])),
+            key(b"a", &file("w1", b""), &wanted(&[])),
         ];
         for (index, one) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(one), "{index}");
         }
-        assert_eq!(keys[0], key(b"a", &[], &[], &[]));
-        assert_eq!(keys[0], key(b"a", &[], &[], &[Layout::Pairs]));
+        assert_eq!(keys[0], key(b"a", &[], &wanted(&[])));
+        let pairs = Wanted { layouts: &[Layout::Pairs], ..wanted(&[]) };
+        assert_eq!(keys[0], key(b"a", &[], &pairs));
     }
 
     #[test]

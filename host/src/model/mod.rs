@@ -20,7 +20,7 @@ use bytes::Bytes;
 use compiler::{CompileError, Fate, Options};
 use npu::aligned::AlignedBytes;
 use npu::inspect::{Report, inspect};
-use npu::program::{Layout, MAGIC, Om, with_layouts};
+use npu::program::{Layout, MAGIC, Om, STREAMS_MAX, with_layouts};
 
 use crate::error::{DeployError, Place, Problem, io_text};
 use crate::graph::{DType, Shape, TensorDesc};
@@ -115,19 +115,29 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(words)
 }
 
-/// Reads a model and compiles it where that is needed. `node` is named in progress lines. A model
-/// that is compiled already gets the sections of these layouts, and keeps those it has when there
-/// are none.
+/// What a program is compiled for. One that is compiled already gets the sections of these layouts,
+/// and keeps those it has when there are none.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Types and dims of inputs.
+    pub bound: &'a [TensorDesc],
+    /// Streams that it may have, at most.
+    pub streams: usize,
+    /// Layouts of weights besides the one that every machine reads.
+    pub layouts: &'a [Layout],
+}
+
+/// Reads a model and compiles it where that is needed. `node` is named in progress lines.
 ///
 /// # Errors
 /// The file can't be read, is no model, or is one that is not supported: [`ModelError`].
 pub fn load(
     node: &str,
     path: &Path,
-    bound: &[TensorDesc],
-    layouts: &[Layout],
+    wanted: Wanted<'_>,
     use_cache: bool,
 ) -> Result<Loadable, ModelError> {
+    let Wanted { bound, streams, layouts } = wanted;
     let file = read(path).map_err(|error| ModelError {
         found: format!("{}: {error}", path.display()),
         expected: "an ONNX model, a frozen TensorFlow graph, or a compiled model (OM)",
@@ -143,7 +153,7 @@ pub fn load(
     }
     let bytes = Bytes::from(file);
     let files = beside(path, &bytes)?;
-    let key = cache::key(&bytes, &files, bound, layouts);
+    let key = cache::key(&bytes, &files, &wanted);
     if let Some(kept) = cache::get(&key).filter(|_| use_cache) {
         return Ok(kept);
     }
@@ -155,7 +165,7 @@ pub fn load(
         hint,
     };
     let options = options(bytes.clone(), bound).map_err(|(error, hint)| refuse(error, hint))?;
-    let options = Options { files, layouts: layouts.to_vec(), ..options };
+    let options = Options { files, streams, layouts: layouts.to_vec(), ..options };
     let compiled = compiler::compile(bytes, &options)
         .map_err(|error| refuse(error.to_string(), hint(&error)))?;
     for warning in &compiled.warnings {
@@ -190,6 +200,11 @@ fn hint(error: &CompileError) -> &'static str {
         }
         _ => "export the model with the ops, opset and attributes that are supported",
     }
+}
+
+/// Streams of a program that so many threads run.
+pub(crate) fn streams(threads: u32) -> usize {
+    (threads as usize).clamp(1, STREAMS_MAX)
 }
 
 /// The files beside a model that its tensors lie in. Names that lead out of the model's folder, by
@@ -272,7 +287,12 @@ pub(crate) fn programs(plan: &mut DeployPlan) -> Result<(), DeployError> {
             continue;
         }
         let place = Place::graph(&plan.name).node(&executor.node).port("`model`");
-        let loaded = load(&executor.label, &model.path, &model.inputs_tensor_desc, &[], true);
+        let wanted = Wanted {
+            bound: &model.inputs_tensor_desc,
+            streams: streams(model.threads),
+            layouts: &[],
+        };
+        let loaded = load(&executor.label, &model.path, wanted, true);
         let loaded = loaded.map_err(|error| DeployError::Model(error.at(place.clone())))?;
         let ports = (loaded.inputs.len(), loaded.outputs.len());
         let planned = (executor.inputs.len(), executor.outputs.len());

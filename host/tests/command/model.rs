@@ -169,6 +169,27 @@ fn what_became_of_each_node_is_said() {
 }
 
 #[test]
+fn streams_are_bounded_and_shown() {
+    let folder = Folder::new("om-streams");
+    let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
+    for wrong in ["0", "9", "x"] {
+        let (exit, _, err) = run(&folder, &["compile", &model, "--streams", wrong]);
+        assert!(exit == 2 && err.contains("--streams"), "{err}");
+    }
+    // Another number of streams is another program of the cache.
+    for streams in ["1", "2"] {
+        let (exit, out, err) = run(&folder, &["inspect", &model, "--json", "--streams", streams]);
+        assert!(exit == 0 && err.contains("done in"), "{err}");
+        let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let task = &shown["tasks"][0];
+        assert_eq!(
+            (&task["stream"], &task["after"]),
+            (&serde_json::json!(0), &serde_json::json!([]))
+        );
+    }
+}
+
+#[test]
 fn a_profile_says_what_each_task_takes() {
     let folder = Folder::new("om-profile");
     let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));

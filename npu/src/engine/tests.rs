@@ -216,20 +216,3 @@ fn counts_that_differ_are_refused() {
     let error = model.run(&input, &mut [], &mut arena).unwrap_err();
     assert_eq!(error, RunError::OutputCount { expected: 2, found: 0 });
 }
-
-#[test]
-fn the_arena_is_cut_around_what_is_written() {
-    let mut arena: Vec<u8> = (0..100).collect();
-    for (first, second) in [(10..20, 40..60), (40..60, 10..20), (0..0, 90..100), (5..9, 0..0)] {
-        let (pieces, [a, b, _]) = split(&mut arena, &[first.clone(), second.clone(), 0..0]);
-        let expected = |range: Range<usize>| -> Vec<u8> {
-            range.map(|index| u8::try_from(index).unwrap()).collect()
-        };
-        assert_eq!((&a[..], &b[..]), (&expected(first)[..], &expected(second)[..]));
-        for (start, piece) in pieces {
-            assert_eq!(piece, expected(start..start + piece.len()));
-        }
-        let all = pieces.iter().map(|(_, piece)| piece.len()).sum::<usize>() + a.len() + b.len();
-        assert_eq!(all, 100);
-    }
-}

@@ -1,11 +1,12 @@
-//! Checks of a program's values against one another: invariants I2 to I4 of the format.
+//! Checks of a program's values against one another: invariants I2 to I5 of the format.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::ops;
 use crate::program::open::{Om, Task, Tensor};
-use crate::program::{OmError, Place, Section};
+use crate::program::order::Order;
+use crate::program::{OmError, Place, STREAMS_MAX, Section};
 use crate::tensor::TensorInfo;
 
 /// Inputs and outputs are tensors with these places, and tensors with these places have their size.
@@ -38,22 +39,28 @@ pub(super) fn io<B: AsRef<[u8]>>(om: &Om<B>) -> Result<(), OmError> {
 
 /// Every task fits its op, and reads only what was written. Each is left with the scratch memory
 /// that its op needs: a file may have more, since another build's kernels may need less.
-pub(super) fn tasks<B: AsRef<[u8]>>(om: &mut Om<B>) -> Result<(), OmError> {
-    let mut memory = Memory { arena: BTreeMap::new(), outputs: vec![false; om.outputs().len()] };
+pub(super) fn tasks<B: AsRef<[u8]>>(om: &mut Om<B>, order: &Order) -> Result<(), OmError> {
+    let outputs = vec![None; om.outputs().len()];
+    let mut memory = Memory { order, arena: BTreeMap::new(), outputs };
     for index in 0..om.tasks().len() {
         let needed = shapes(om, index, &om.tasks()[index])?;
         om.trim_scratch(index, needed);
         let over = over(om, &om.tasks()[index]);
         om.lay_over(index, over);
-        let refuse = |what: String| OmError::value(Section::Tasks, index, what);
-        memory.step(om, &om.tasks()[index]).map_err(refuse)?;
+        memory.step(om, index).map_err(|refused| {
+            let what = match refused {
+                Refused::Because(what) => what,
+                Refused::Unordered(what, other) => {
+                    let name = om.task_name(&om.tasks()[other]);
+                    format!("{what}; no event orders this and task {other} `{name}`")
+                }
+            };
+            OmError::value(Section::Tasks, index, what)
+        })?;
     }
-    let open = memory
-        .outputs
-        .iter()
-        .enumerate()
-        .position(|(slot, written)| !written && om.tensors()[om.outputs()[slot]].bytes > 0);
-    match open {
+    let outputs = memory.outputs.iter().enumerate();
+    let mut open = outputs.filter(|(_, written)| written.is_none()).map(|(slot, _)| slot);
+    match open.find(|slot| om.tensors()[om.outputs()[*slot]].bytes > 0) {
         None => Ok(()),
         Some(slot) => {
             let what = "the output is written by no task".to_owned();
@@ -105,77 +112,158 @@ fn over<B: AsRef<[u8]>>(om: &Om<B>, task: &Task) -> Option<usize> {
     task.op.may_lie_over(operand, &inputs, &output.info).then_some(operand)
 }
 
-/// What was written so far.
-struct Memory {
-    /// Places in the arena that hold one tensor each: begin and end. None overlap.
-    arena: BTreeMap<usize, usize>,
-    outputs: Vec<bool>,
+/// Why a task is refused.
+enum Refused {
+    Because(String),
+    /// What it does, and the task that may do something there meanwhile.
+    Unordered(String, usize),
 }
 
-impl Memory {
-    /// I3 and I4, for one task.
-    fn step<B: AsRef<[u8]>>(&mut self, om: &Om<B>, task: &Task) -> Result<(), String> {
+impl From<String> for Refused {
+    fn from(what: String) -> Self {
+        Self::Because(what)
+    }
+}
+
+/// What was read and written so far.
+struct Memory<'a> {
+    order: &'a Order,
+    /// Places in the arena that were written, by their begin. None overlap.
+    arena: BTreeMap<usize, Piece>,
+    outputs: Vec<Option<Piece>>,
+}
+
+/// Bytes that the same tasks have read and written.
+#[derive(Clone, Copy)]
+struct Piece {
+    end: usize,
+    /// They are one tensor.
+    whole: bool,
+    /// The task that wrote them last.
+    writer: usize,
+    /// Of each stream, one more than the number of the last task that read or wrote them; what is
+    /// before the last write is before whatever comes after that.
+    used: [u32; STREAMS_MAX],
+}
+
+impl Memory<'_> {
+    /// I3, I4 and I5, for one task.
+    fn step<B: AsRef<[u8]>>(&mut self, om: &Om<B>, index: usize) -> Result<(), Refused> {
+        let task = &om.tasks()[index];
         let outputs = || task.outputs.iter().map(|output| &om.tensors()[*output]);
-        for (index, operand) in task.operands.iter().enumerate() {
-            let tensor = &om.tensors()[*operand];
+        for (operand, tensor) in task.operands.iter().enumerate() {
+            let tensor = &om.tensors()[*tensor];
             // Whoever reads the shape only reads no byte; an empty tensor has none.
             if tensor.bytes > 0 && !task.op.reads_shape_only() {
-                self.read(tensor)?;
+                self.read(tensor, index)?;
             }
-            if task.over != Some(index) && outputs().any(|output| overlaps(tensor, output)) {
-                return Err(format!("reads and writes {}", tensor.place));
+            if task.over != Some(operand) && outputs().any(|output| overlaps(tensor, output)) {
+                return Err(format!("reads and writes {}", tensor.place).into());
             }
             if let Some(place) = arena(tensor).filter(|place| meet(place, &task.scratch)) {
-                return Err(format!("reads {place:?}, scratch memory {:?}", task.scratch));
+                return Err(format!("reads {place:?}, scratch memory {:?}", task.scratch).into());
             }
         }
-        self.forget(&task.scratch);
-        for (index, output) in outputs().enumerate() {
-            if outputs().take(index).any(|other| overlaps(other, output)) {
-                return Err(format!("writes {} twice", output.place));
+        self.put(&task.scratch, false, index)?;
+        for (at, output) in outputs().enumerate() {
+            if outputs().take(at).any(|other| overlaps(other, output)) {
+                return Err(format!("writes {} twice", output.place).into());
             }
-            self.write(output, &task.scratch)?;
+            self.write(output, &task.scratch, index)?;
         }
         Ok(())
     }
 
-    fn write(&mut self, output: &Tensor, scratch: &Range<usize>) -> Result<(), String> {
+    fn write(
+        &mut self,
+        output: &Tensor,
+        scratch: &Range<usize>,
+        task: usize,
+    ) -> Result<(), Refused> {
         match output.place {
             Place::Arena(_) => {
                 let place = arena(output).unwrap_or_default();
                 if meet(&place, scratch) {
-                    return Err(format!("writes {place:?}, scratch memory {scratch:?}"));
+                    return Err(format!("writes {place:?}, scratch memory {scratch:?}").into());
                 }
-                self.forget(&place);
-                if !place.is_empty() {
-                    self.arena.insert(place.start, place.end);
-                }
+                self.put(&place, true, task)
             }
-            Place::Output(slot) => self.outputs[slot] = true,
-            place => return Err(format!("writes {place}")),
+            Place::Output(slot) => {
+                if let Some(before) = &self.outputs[slot] {
+                    self.after_all(before, task, &format!("writes {}", output.place))?;
+                }
+                self.outputs[slot] = Some(self.written(output.bytes, true, task));
+                Ok(())
+            }
+            place => Err(format!("writes {place}").into()),
         }
+    }
+
+    fn read(&mut self, tensor: &Tensor, task: usize) -> Result<(), Refused> {
+        let piece = match tensor.place {
+            Place::Arena(offset) => self.arena.get_mut(&offset),
+            Place::Output(slot) => self.outputs[slot].as_mut(),
+            Place::Weights(_) | Place::Input(_) => return Ok(()),
+        };
+        let end = arena(tensor).map_or(tensor.bytes, |place| place.end);
+        let Some(piece) = piece.filter(|piece| piece.whole && piece.end == end) else {
+            let (bytes, place) = (tensor.bytes, tensor.place);
+            return Err(format!("reads {bytes} bytes of {place}, which hold no such tensor").into());
+        };
+        let (stream, number) = self.order.number(task);
+        let (by, written) = self.order.number(piece.writer);
+        if self.order.ended(task)[by] <= written {
+            return Err(Refused::Unordered(format!("reads {}", tensor.place), piece.writer));
+        }
+        piece.used[stream] = number + 1;
         Ok(())
     }
 
-    fn read(&self, tensor: &Tensor) -> Result<(), String> {
-        let written = match tensor.place {
-            Place::Arena(offset) => self.arena.get(&offset) == Some(&(offset + tensor.bytes)),
-            Place::Output(slot) => self.outputs[slot],
-            Place::Weights(_) | Place::Input(_) => true,
-        };
-        if written {
+    /// A task writes bytes of the arena: what is there must be done with.
+    fn put(&mut self, place: &Range<usize>, whole: bool, task: usize) -> Result<(), Refused> {
+        if place.is_empty() {
             return Ok(());
         }
-        Err(format!("reads {} bytes of {}, which hold no such tensor", tensor.bytes, tensor.place))
+        self.cut(place.start);
+        self.cut(place.end);
+        while let Some((begin, piece)) = self.arena.range(place.clone()).next() {
+            let begin = *begin;
+            self.after_all(piece, task, &format!("writes {place:?} of the arena"))?;
+            self.arena.remove(&begin);
+        }
+        let piece = self.written(place.end, whole, task);
+        self.arena.insert(place.start, piece);
+        Ok(())
     }
 
-    /// Whatever lies in `place` is written over.
-    fn forget(&mut self, place: &Range<usize>) {
-        while let Some((start, _)) =
-            self.arena.range(..place.end).next_back().filter(|(_, end)| **end > place.start)
-        {
-            let start = *start;
-            self.arena.remove(&start);
+    /// What lies on both sides of this byte is two pieces from now on.
+    fn cut(&mut self, at: usize) {
+        let Some((_, piece)) = self.arena.range_mut(..at).next_back() else { return };
+        if piece.end > at {
+            piece.whole = false;
+            let rest = *piece;
+            piece.end = at;
+            self.arena.insert(at, rest);
+        }
+    }
+
+    fn written(&self, end: usize, whole: bool, writer: usize) -> Piece {
+        let (stream, number) = self.order.number(writer);
+        let mut used = [0; STREAMS_MAX];
+        used[stream] = number + 1;
+        Piece { end, whole, writer, used }
+    }
+
+    /// Whether all that use a piece have ended when a task begins.
+    fn after_all(&self, piece: &Piece, task: usize, what: &str) -> Result<(), Refused> {
+        let (stream, ended) = (self.order.number(task).0, self.order.ended(task));
+        let open = |other: &usize| *other != stream && piece.used[*other] > ended[*other];
+        match (0..STREAMS_MAX).find(open) {
+            None => Ok(()),
+            Some(other) => {
+                let other = self.order.task(other, piece.used[other] - 1);
+                Err(Refused::Unordered(what.to_owned(), other))
+            }
         }
     }
 }

@@ -9,13 +9,14 @@
 //! ├──────────────────────┤ 64
 //! │ section table        │ 32 bytes a section: kind, isa, offset, size, checksum
 //! ├──────────────────────┤ next multiple of 64; zeros in between, also after each section
-//! │ TASKS                │ 64 bytes a task, in the order in which they run
+//! │ TASKS                │ 64 bytes a task, in an order in which they can run
 //! │ TENSORS              │ 128 bytes a tensor: type, shape, place
 //! │ OPERANDS             │ 4 bytes each: tensors that tasks read, and write after their first
 //! │ PARAMS               │ parameters of ops, as each op writes them
 //! │ IO                   │ 8 bytes each: inputs, then outputs, as the caller binds them
 //! │ STRINGS              │ names, UTF-8
 //! │ WEIGHTS              │ constants, canonical layout
+//! │ EVENTS               │ 8 bytes each: what tasks begin after, of other streams
 //! │ (PACKED, isa ≠ 0)    │ optional: weights packed for one kind of machine (1: VNNI, `packed`)
 //! └──────────────────────┘ file size
 //! ```
@@ -39,7 +40,7 @@
 //! off size field
 //!   0    2 op        number in the op table
 //!   2    2 reserved  zero
-//!   4    4 stream    0: tasks run in file order
+//!   4    4 stream    below 8; tasks of one stream run in file order
 //!   8    4 operands  index of the first one in OPERANDS
 //!  12    4 count     of operands
 //!  16    4 output    index of a tensor
@@ -65,7 +66,9 @@
 //! 104    4 name      size
 //! 108   20 reserved  zero
 //! ```
-//! IO entry (8 bytes): 0 input or 1 output u32, tensor u32.
+//! IO entry (8 bytes): 0 input or 1 output u32, tensor u32. Event (8 bytes): task u32, after u32, both
+//! indices in TASKS: `task` begins when `after`, which is earlier and of another stream, has ended.
+//! Events ascend; none is there twice. Files of version 3 have none, and one stream.
 //!
 //! Invariants that [`Om::open`] establishes and the engine relies on:
 //! * I1 every section, record, name, parameter, weight and place lies inside its container;
@@ -74,11 +77,14 @@
 //!   with one another, and lie neither in the weights nor in an input; but an only output may have
 //!   the place of one operand of its shape, if the op computes each element of those at its place;
 //! * I4 whatever a task reads from arena or outputs was written before, as one tensor, and was not
-//!   written over; every output is written in the end.
+//!   written over; every output is written in the end;
+//! * I5 streams and events order every two tasks of which one writes bytes of arena or outputs that
+//!   the other one reads or writes.
 
 mod check;
 mod error;
 mod open;
+mod order;
 mod packed;
 #[cfg(test)]
 mod packed_tests;
@@ -90,6 +96,7 @@ mod write;
 
 pub use error::OmError;
 pub use open::{Om, Task, Tensor};
+pub(crate) use order::Segment;
 pub use packed::{Layout, with_layouts};
 pub use section::Section;
 pub use write::Writer;
@@ -98,7 +105,10 @@ pub use write::Writer;
 pub const MAGIC: [u8; 8] = *b"dflowOM\0";
 
 /// Version that is written and the newest that is read.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
+
+/// Streams of a program at most.
+pub const STREAMS_MAX: usize = 8;
 
 /// Where a tensor lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

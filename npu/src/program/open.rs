@@ -7,12 +7,13 @@ use crate::aligned::{ALIGNMENT, is_aligned};
 use crate::inspect::SectionReport;
 use crate::ops::{self, Op};
 use crate::program::check;
+use crate::program::order::{Order, Segment};
 use crate::program::packed::{self, Chosen, FOURS, Layout};
 use crate::program::records::{
-    IO_SIZE, OPERAND_SIZE, TASK_SIZE, TENSOR_SIZE, TaskRecord, TensorRecord, u32_at,
+    EVENT_SIZE, IO_SIZE, OPERAND_SIZE, TASK_SIZE, TENSOR_SIZE, TaskRecord, TensorRecord, u32_at,
 };
 use crate::program::section::{Map, size};
-use crate::program::{OmError, Place, Section};
+use crate::program::{OmError, Place, STREAMS_MAX, Section};
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{OUTPUTS_MAX, TensorInfo, element_size, type_name};
 
@@ -41,7 +42,21 @@ pub struct Task {
     pub scratch: Range<usize>,
     /// The operand whose memory the only output takes over.
     pub over: Option<usize>,
+    /// Its stream, below [`STREAMS_MAX`].
+    pub stream: usize,
+    /// Tasks of other streams that end before it begins, ascending.
+    pub after: Vec<usize>,
     name: Range<usize>,
+}
+
+#[cfg(test)]
+impl Task {
+    /// A task that is nowhere but in an order.
+    pub(crate) fn nothing(stream: usize, after: Vec<usize>) -> Self {
+        let op = Box::new(crate::ops::relu::Relu);
+        let (operands, outputs, over) = (Vec::new(), Vec::new(), None);
+        Self { op, operands, outputs, scratch: 0..0, over, stream, after, name: 0..0 }
+    }
 }
 
 /// A checked program over the bytes of its file.
@@ -54,6 +69,7 @@ pub struct Om<B> {
     arena_bytes: usize,
     tensors: Vec<Tensor>,
     tasks: Vec<Task>,
+    segments: Vec<Segment>,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     weights: Range<usize>,
@@ -84,7 +100,10 @@ impl<B: AsRef<[u8]>> Om<B> {
         let reader = Reader { file, map: &map, strings };
         let (inputs, outputs) = reader.io()?;
         let tensors = reader.tensors(inputs.len(), outputs.len())?;
-        let tasks = reader.tasks(&tensors)?;
+        let mut tasks = reader.tasks(&tensors)?;
+        reader.events(&mut tasks)?;
+        let order = Order::of(&tasks);
+        let segments = order.segments();
         let (arena_bytes, weights) = (map.arena_bytes, map.of(Section::Weights));
         let strings = map.of(Section::Strings);
         let (fours, reads_fours) = (Chosen::default(), false);
@@ -93,6 +112,7 @@ impl<B: AsRef<[u8]>> Om<B> {
             arena_bytes,
             tensors,
             tasks,
+            segments,
             inputs,
             outputs,
             weights,
@@ -102,7 +122,7 @@ impl<B: AsRef<[u8]>> Om<B> {
             reads_fours,
         };
         check::io(&own)?;
-        check::tasks(&mut own)?;
+        check::tasks(&mut own, &order)?;
         let section = own.map.packed.iter().find(|(isa, _)| *isa == FOURS);
         if let Some((_, section)) = section {
             own.fours = packed::read(&own, own.file(), section)?;
@@ -118,9 +138,10 @@ impl<B: AsRef<[u8]>> Om<B> {
         }
     }
 
-    /// The fours of a task, when they were chosen.
-    pub(crate) fn fours(&self, task: usize) -> Option<&[u8]> {
-        if self.reads_fours { self.fours.of(self.file(), task) } else { None }
+    /// The fours of each task, when they were chosen.
+    pub(crate) fn fours<'a>(&'a self) -> impl Fn(usize) -> Option<&'a [u8]> + Sync {
+        let (chosen, file) = (self.reads_fours.then_some(&self.fours), self.file());
+        move |task| chosen?.of(file, task)
     }
 
     /// Bytes of weights that were packed at load, for want of a section.
@@ -201,6 +222,11 @@ impl<B: AsRef<[u8]>> Om<B> {
     #[must_use]
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
+    }
+
+    /// The tasks cut into parts that run one after the other.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
     }
 
     /// Indices of the tensors that are inputs, in the order in which they are bound.
@@ -383,8 +409,10 @@ impl Reader<'_> {
         };
         let line = ops::by_code(record.op)
             .ok_or_else(|| refuse(format!("op {} is not in the table", record.op)))?;
-        if record.stream != 0 || !record.reserved_zero {
-            return Err(refuse(format!("stream {}; expected 0, reserved zero", record.stream)));
+        let stream = size(u64::from(record.stream));
+        if stream >= STREAMS_MAX || !record.reserved_zero {
+            let what = format!("stream {stream}; expected less than {STREAMS_MAX}, reserved zero");
+            return Err(refuse(what));
         }
         let name = self.name(&record.name).map_err(refuse)?;
         let operands = operands.iter().map(|index| tensor(*index)).collect::<Result<_, _>>()?;
@@ -407,6 +435,29 @@ impl Reader<'_> {
             let arena = self.map.arena_bytes;
             return Err(refuse(format!("scratch {scratch:?}; the arena has {arena} bytes")));
         }
-        Ok(Task { op, operands, outputs, scratch, over: None, name })
+        let (over, after) = (None, Vec::new());
+        Ok(Task { op, operands, outputs, scratch, over, stream, after, name })
+    }
+
+    /// Gives each task what it begins after.
+    fn events(&self, tasks: &mut [Task]) -> Result<(), OmError> {
+        let mut last = None;
+        for (index, record) in self.records(Section::Events, EVENT_SIZE)?.enumerate() {
+            let [task, after] = [0, 4].map(|at| size(u64::from(u32_at(record, at))));
+            let refuse = |what: String| Err(OmError::value(Section::Events, index, what));
+            if last.replace((task, after)) >= Some((task, after)) {
+                return refuse(format!("task {task} after {after}; expected ascending ones"));
+            }
+            if task >= tasks.len() || after >= task {
+                let count = tasks.len();
+                return refuse(format!("task {task} after {after}; there are {count}, in order"));
+            }
+            let (stream, own) = (tasks[task].stream, tasks[after].stream);
+            if stream == own {
+                return refuse(format!("task {task} after {after}: both are on stream {stream}"));
+            }
+            tasks[task].after.push(after);
+        }
+        Ok(())
     }
 }

@@ -128,7 +128,7 @@ fn pairs_a_section_and_packing_at_load_give_the_same_bits() {
         [(&pairs, false, 0), (&at_load, true, 2), (&section, false, 2), (&skipped, false, 0)]
     {
         let om = model.program();
-        assert_eq!((0..3).filter(|task| om.fours(*task).is_some()).count(), reads);
+        assert_eq!((0..3).filter(|task| om.fours()(*task).is_some()).count(), reads);
         // 27 numbers of a sum in 9 fours, with the sums; 7 in 2, for two blocks.
         let packed = if own { 64 * (9 + 1) + 2 * 64 * (2 + 1) } else { 0 };
         assert_eq!(om.packed_bytes(), packed);
@@ -137,7 +137,7 @@ fn pairs_a_section_and_packing_at_load_give_the_same_bits() {
             assert_eq!(found[..], expected[..]);
         }
     }
-    assert_eq!(section.program().fours(0), at_load.program().fours(0));
+    assert_eq!(section.program().fours()(0), at_load.program().fours()(0));
     assert_eq!([0, 1, 2].map(|task| section.program().fours_bytes(task)), [640, 384, 0]);
     assert_eq!(Model::load(file).unwrap().program().packed_bytes(), 0);
 }
@@ -255,7 +255,7 @@ fn weights_that_are_named_often_are_packed_as_often_as_there_is_room() {
     let om = model.program();
     let weights = om.weights_bytes();
     assert!((weights..=2 * weights).contains(&om.packed_bytes()), "{}", om.packed_bytes());
-    assert!(om.fours(0).is_some() && om.fours(49).is_none());
+    assert!(om.fours()(0).is_some() && om.fours()(49).is_none());
 }
 
 proptest! {

@@ -16,6 +16,10 @@ pub(super) const TENSOR_SIZE: usize = 128;
 pub(super) const OPERAND_SIZE: usize = 4;
 /// Bytes of an entry of the IO section.
 pub(super) const IO_SIZE: usize = 8;
+/// Bytes of an event.
+pub(super) const EVENT_SIZE: usize = 8;
+/// Where a task's stream stands in its record.
+pub(super) const STREAM_AT: usize = 4;
 
 /// A number at an offset of a record that is long enough.
 pub(super) fn u32_at(record: &[u8], offset: usize) -> u32 {
@@ -61,7 +65,7 @@ impl TaskRecord {
         let operands = u64::from(u32_at(record, 8));
         Self {
             op: u16_at(record, 0),
-            stream: u32_at(record, 4),
+            stream: u32_at(record, STREAM_AT),
             operands: span(operands, u64::from(u32_at(record, 12))),
             output: u32_at(record, 16),
             more: u32_at(record, 20),
@@ -77,7 +81,7 @@ impl TaskRecord {
         let length = |span: &Span| u32::try_from(span.end - span.start).ok();
         let mut record = [0; TASK_SIZE];
         put(&mut record, 0, self.op.to_le_bytes());
-        put(&mut record, 4, self.stream.to_le_bytes());
+        put(&mut record, STREAM_AT, self.stream.to_le_bytes());
         put(&mut record, 8, u32::try_from(self.operands.start).ok()?.to_le_bytes());
         put(&mut record, 12, length(&self.operands)?.to_le_bytes());
         put(&mut record, 16, self.output.to_le_bytes());

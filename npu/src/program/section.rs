@@ -26,11 +26,14 @@ pub enum Section {
     Strings,
     /// Constants.
     Weights,
+    /// What tasks begin after, of other streams.
+    Events,
 }
 
 impl Section {
-    /// All of them, in file order. Each is there exactly once.
-    pub const ALL: [Self; 7] = [
+    /// All of them, in file order. Each is there exactly once; files of versions before 4 have no
+    /// events.
+    pub const ALL: [Self; 8] = [
         Self::Tasks,
         Self::Tensors,
         Self::Operands,
@@ -38,12 +41,14 @@ impl Section {
         Self::Io,
         Self::Strings,
         Self::Weights,
+        Self::Events,
     ];
 
     /// Number in the section table.
     #[must_use]
     pub const fn kind(self) -> u32 {
-        self as u32 + 1
+        // 8 is [`PACKED`].
+        self as u32 + if matches!(self, Self::Events) { 2 } else { 1 }
     }
 }
 
@@ -71,6 +76,7 @@ impl fmt::Display for Section {
             Self::Io => "IO",
             Self::Strings => "STRINGS",
             Self::Weights => "WEIGHTS",
+            Self::Events => "EVENTS",
         })
     }
 }
@@ -134,7 +140,7 @@ impl Map {
             return Err(OmError::Header("reserved bytes are not zero".to_owned()));
         }
         let arena_bytes = size(u64_at(header, 24));
-        let (places, packed) = sections(bytes, table, table_end)?;
+        let (places, packed) = sections(bytes, table, table_end, version)?;
         Ok(Self { arena_bytes, places, packed })
     }
 }
@@ -144,7 +150,12 @@ pub(super) fn header_checksum(header: &[u8], table: &[u8]) -> u64 {
     checksum(&[&header[..56], &[0; 8], table].concat())
 }
 
-fn sections(bytes: &[u8], table: &[u8], table_end: usize) -> Result<(Places, Packed), OmError> {
+fn sections(
+    bytes: &[u8],
+    table: &[u8],
+    table_end: usize,
+    version: u32,
+) -> Result<(Places, Packed), OmError> {
     let mut places: [Option<Range<usize>>; Section::ALL.len()] = Default::default();
     let mut packed = Packed::new();
     let mut end = table_end;
@@ -190,8 +201,9 @@ fn sections(bytes: &[u8], table: &[u8], table_end: usize) -> Result<(Places, Pac
     }
     let mut own = Places::default();
     for (section, place) in Section::ALL.into_iter().zip(places) {
+        let none = (section == Section::Events && version < 4).then_some(0..0);
         let absent = || OmError::Header(format!("section {section} is not there"));
-        own[section as usize] = place.ok_or_else(absent)?;
+        own[section as usize] = place.or(none).ok_or_else(absent)?;
     }
     Ok((own, packed))
 }

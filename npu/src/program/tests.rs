@@ -6,11 +6,12 @@ use crate::DataType;
 use crate::aligned::AlignedBytes;
 use crate::checksum::checksum;
 use crate::engine::{Input, Model};
-use crate::ops::testing::noise;
+use crate::ops::testing::{noise, team};
 use crate::ops::{self, AttributeValue, Known, Node, Op};
 use crate::program::section::header_checksum;
 use crate::program::{FORMAT_VERSION, OmError, Place, Section, Writer};
 use crate::shape::Shape;
+use crate::team::Team;
 use crate::tensor::TensorInfo;
 
 fn info(dims: &[usize]) -> TensorInfo {
@@ -33,7 +34,12 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
 
 /// Writes a program with one task of many ops:
 /// x → Conv (with scratch memory) → GlobalAveragePool → Concat with a constant → Softmax → y.
+/// The pool is on a stream of its own.
 pub(crate) fn sample() -> AlignedBytes {
+    sample_on(1)
+}
+
+fn sample_on(stream: u32) -> AlignedBytes {
     let mut writer = Writer::new();
     let (x, w) = (info(&[1, 2, 5, 5]), info(&[3, 2, 3, 3]));
     let (maps, means, more) = (info(&[1, 3, 5, 5]), info(&[1, 3, 1, 1]), info(&[1, 2, 1, 1]));
@@ -51,12 +57,36 @@ pub(crate) fn sample() -> AlignedBytes {
     writer.task("conv", &*conv, &[input, weights], &[conv_out], (320, scratch));
     let pooled = writer.tensor("means", &means, Place::Arena(320));
     writer.task("pool", &*op("GlobalAveragePool", &[], &[maps]), &[conv_out], &[pooled], (0, 0));
+    writer.order(stream, if stream == 0 { &[] } else { &[0] });
     let constant = writer.constant("more", &more, &bytes_of(&[0.5, -0.5]));
     let joined = writer.tensor("joined", &y, Place::Arena(0));
     let concat = op("Concat", &[axis()], &[means, more]);
     writer.task("concat", &*concat, &[pooled, constant], &[joined], (0, 0));
+    writer.order(0, if stream == 0 { &[] } else { &[1] });
     writer.task("softmax", &*op("Softmax", &[axis()], &[y]), &[joined], &[output], (0, 0));
     writer.finish(320 + scratch.next_multiple_of(64)).unwrap()
+}
+
+/// Two branches on two streams: a = relu(x), y = exp(a) + sigmoid(-a).
+fn branches() -> AlignedBytes {
+    let (mut writer, x) = (Writer::new(), info(&[4, 16]));
+    let input = writer.tensor("x", &x, Place::Input(0));
+    let output = writer.tensor("y", &x, Place::Output(0));
+    writer.input(input);
+    writer.output(output);
+    let [a, b, c, d] = [("a", 0), ("b", 256), ("c", 512), ("d", 768)]
+        .map(|(name, offset)| writer.tensor(name, &x, Place::Arena(offset)));
+    let mut task = |name: &str, operands: &[u32], to: u32, (stream, after): (u32, &[u32])| {
+        let own = op(name, &[], &vec![x; operands.len()]);
+        writer.task(name, &*own, operands, &[to], (0, 0));
+        writer.order(stream, after);
+    };
+    task("Relu", &[input], a, (0, &[]));
+    task("Neg", &[a], b, (1, &[0]));
+    task("Exp", &[a], c, (0, &[]));
+    task("Sigmoid", &[b], d, (1, &[]));
+    task("Add", &[c, d], output, (0, &[3]));
+    writer.finish(1024).unwrap()
 }
 
 fn open(bytes: &[u8]) -> Result<(), OmError> {
@@ -149,9 +179,25 @@ fn run(model: &Model<AlignedBytes>) {
         infos.iter().zip(&values).map(|(info, bytes)| Input { info: *info, bytes }).collect();
     let mut outputs: Vec<AlignedBytes> =
         outs.iter().map(|size| AlignedBytes::zeroed(*size)).collect();
-    let mut outputs: Vec<&mut [u8]> = outputs.iter_mut().map(|bytes| &mut bytes[..]).collect();
-    let mut arena = AlignedBytes::zeroed(model.arena_bytes());
-    model.run(&inputs, &mut outputs, &mut arena).unwrap();
+    let mut run = |team: Option<&Team>| {
+        let mut lent: Vec<&mut [u8]> = outputs.iter_mut().map(|bytes| &mut bytes[..]).collect();
+        let mut arena = AlignedBytes::zeroed(model.arena_bytes());
+        model.run_with(&inputs, &mut lent, &mut arena, team, |_| {}).unwrap();
+        let bytes = |bytes: &AlignedBytes| bytes.to_vec();
+        outputs.iter().map(bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(run(None), run(Some(&team())), "as one thread");
+}
+
+#[test]
+fn branches_are_one_segment_of_several_streams() {
+    let model = Model::load(branches()).unwrap();
+    run(&model);
+    let segments = model.program().segments();
+    let shown: Vec<_> = segments.iter().map(|own| (own.tasks.clone(), own.several)).collect();
+    assert_eq!(shown, [(0..1, false), (1..4, true), (4..5, false)]);
+    let chain = Model::load(sample()).unwrap();
+    assert_eq!(chain.program().segments().len(), 1, "streams that never meet are a row");
 }
 
 #[test]
@@ -173,14 +219,14 @@ fn what_is_written_is_read() {
 fn golden_header() {
     let file = sample();
     assert_eq!(&file[..8], b"dflowOM\0");
-    assert_eq!(&file[8..12], &3u32.to_le_bytes());
-    assert_eq!(&file[12..16], &7u32.to_le_bytes());
+    assert_eq!(&file[8..12], &4u32.to_le_bytes());
+    assert_eq!(&file[12..16], &8u32.to_le_bytes());
     assert_eq!(&file[16..24], &(file.len() as u64).to_le_bytes());
     assert_eq!(checksum(&file), GOLDEN, "{:#x}: is this another version?", checksum(&file));
 }
 
 /// Checksum of [`sample`]; changes with FORMAT_VERSION or the parameters of its ops.
-const GOLDEN: u64 = 0x96a0_51cc_199c_d0f1;
+const GOLDEN: u64 = 0x35a0_5dde_9d6f_361d;
 
 #[test]
 fn every_flipped_bit_is_found() {
@@ -217,7 +263,7 @@ fn errors_say_what_to_do() {
         file[8..12].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
         repair(file);
     });
-    assert!(newer.contains("format version 4; this build reads up to 3"), "{newer}");
+    assert!(newer.contains("format version 5; this build reads up to 4"), "{newer}");
     assert!(text(&|file| file[0] = b'P').contains("not an OM file"));
     assert!(text(&|file| file[24] ^= 1).contains("header or section table damaged"));
     let damaged = text(&|file| {
@@ -250,7 +296,14 @@ fn every_value_is_checked() {
     let half = |value: u32| value.to_le_bytes().to_vec();
     let cases: Vec<(Section, usize, Vec<u8>, &str)> = vec![
         (Section::Tasks, task(1), vec![0xFF, 0x7F], "entry 1: op 32767 is not in the table"),
-        (Section::Tasks, task(0) + 4, half(1), "entry 0: stream 1; expected 0"),
+        (Section::Tasks, task(0) + 4, half(8), "entry 0: stream 8; expected less than 8"),
+        (Section::Tasks, task(0) + 4, half(1), "entry 0: task 1 after 0: both are on stream 1"),
+        (Section::Tasks, task(3) + 4, half(2), "orders this and task 2 `concat`"),
+        (Section::Events, 0, half(9), "section EVENTS, entry 0: task 9 after 0; there are 4"),
+        (Section::Events, 4, half(1), "task 1 after 1; there are 4, in order"),
+        (Section::Events, 8, half(0), "entry 1: task 0 after 1; expected ascending"),
+        (Section::Events, 12, half(0), "entry 1: task 2 after 0: both are on stream 0"),
+        (Section::Events, 8, half(3), "entry 2: reads arena+320; no event orders this and task 1"),
         (Section::Tasks, task(0) + 8, half(1), "operands 1..3; expected from 0 on"),
         (Section::Tasks, task(3) + 12, half(2), "operands 5..7; expected from 5 on, 1 left"),
         (Section::Tasks, task(3) + 12, half(0), "section OPERANDS, entry 5: 1 operands that no"),
@@ -342,21 +395,55 @@ fn an_output_that_nobody_writes_is_refused() {
 }
 
 #[test]
+fn a_file_of_version_3_has_one_stream() {
+    let older = |stream| {
+        let mut file = sample_on(stream);
+        let end = 64 + 32 * Section::ALL.len();
+        file[8..12].copy_from_slice(&3u32.to_le_bytes());
+        file[12..16].copy_from_slice(&7u32.to_le_bytes());
+        file[end - 32..end].fill(0);
+        let sum = header_checksum(&file[..64], &file[64..end - 32]).to_le_bytes();
+        file[56..64].copy_from_slice(&sum);
+        Model::load(file)
+    };
+    run(&older(0).unwrap());
+    // Events that lie where no section of that version is.
+    assert!(older(1).is_err());
+    let mut file = sample_on(0);
+    file[8..12].copy_from_slice(&3u32.to_le_bytes());
+    repair(&mut file);
+    run(&Model::load(file).unwrap());
+    let mut file = sample_on(0);
+    let (_, _, entry) = place(&file, Section::Events);
+    file[12..16].copy_from_slice(&7u32.to_le_bytes());
+    file[entry..][..32].fill(0);
+    let sum = header_checksum(&file[..64], &file[64..entry]).to_le_bytes();
+    file[56..64].copy_from_slice(&sum);
+    let error = open(&file).unwrap_err().to_string();
+    assert!(error.contains("section EVENTS is not there"), "{error}");
+}
+
+#[test]
 fn sections_for_other_machines_are_skipped() {
+    // One more entry of the table, for isa 7, without bytes behind the last section; all others
+    // make room for it.
     let plain = sample();
-    // An eighth entry of the table, for isa 7, without bytes behind the last section.
-    let mut file = AlignedBytes::copy_of(&plain);
-    let count = Section::ALL.len();
-    let table_end = 64 + 32 * count;
-    assert!(place(&file, Section::Tasks).0 >= table_end + 32, "there is room for an entry");
-    let end = place(&file, Section::Weights);
-    let offset = (end.0 + end.1).next_multiple_of(64);
-    file[12..16].copy_from_slice(&8u32.to_le_bytes());
+    let end = 64 + 32 * Section::ALL.len();
+    let mut file = AlignedBytes::zeroed(plain.len() + 64);
+    file[..end].copy_from_slice(&plain[..end]);
+    file[end + 64..].copy_from_slice(&plain[end..]);
+    for entry in (64..end).step_by(32) {
+        let offset = u64::from_le_bytes(file[entry + 8..entry + 16].try_into().unwrap()) + 64;
+        file[entry + 8..entry + 16].copy_from_slice(&offset.to_le_bytes());
+    }
+    let size = file.len() as u64;
+    file[12..16].copy_from_slice(&9u32.to_le_bytes());
+    file[16..24].copy_from_slice(&size.to_le_bytes());
     let entry = [8u32.to_le_bytes(), 7u32.to_le_bytes()].concat();
-    file[table_end..][..8].copy_from_slice(&entry);
-    file[table_end + 8..][..8].copy_from_slice(&(offset as u64).to_le_bytes());
-    file[table_end + 24..][..8].copy_from_slice(&checksum(&[]).to_le_bytes());
-    let sum = header_checksum(&file[..64], &file[64..table_end + 32]).to_le_bytes();
+    file[end..][..8].copy_from_slice(&entry);
+    file[end + 8..][..8].copy_from_slice(&size.to_le_bytes());
+    file[end + 24..][..8].copy_from_slice(&checksum(&[]).to_le_bytes());
+    let sum = header_checksum(&file[..64], &file[64..end + 32]).to_le_bytes();
     file[56..64].copy_from_slice(&sum);
     open(&file).unwrap();
 }
@@ -373,12 +460,13 @@ proptest! {
     /// runs inside its memory.
     #[test]
     fn hostile_files_do_no_harm(
-        edits in prop::collection::vec((0usize..7, any::<usize>(), edit()), 1..4),
+        branched in any::<bool>(),
+        edits in prop::collection::vec((0..Section::ALL.len(), any::<usize>(), edit()), 1..4),
     ) {
-        let mut file = sample();
+        let mut file = if branched { branches() } else { sample() };
         for (section, at, (width, value)) in edits {
             let (offset, length, _) = place(&file, Section::ALL[section]);
-            let at = offset + at % length / width * width;
+            let at = offset + at % length.max(1) / width * width;
             let bytes = &value.to_le_bytes()[..width.min(offset + length - at)];
             file[at..][..bytes.len()].copy_from_slice(bytes);
         }
@@ -390,7 +478,7 @@ proptest! {
 
     /// The same for header and section table.
     #[test]
-    fn hostile_headers_do_no_harm(at in 8usize..288, (width, value) in edit()) {
+    fn hostile_headers_do_no_harm(at in 8usize..320, (width, value) in edit()) {
         let mut file = sample();
         let at = at / width * width;
         file[at..][..width].copy_from_slice(&value.to_le_bytes()[..width]);

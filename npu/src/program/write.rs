@@ -5,7 +5,7 @@ use crate::checksum::checksum;
 use crate::ops::Op;
 use crate::params::ParamWriter;
 use crate::program::records::{
-    HEADER_SIZE, SECTION_SIZE, Span, TASK_SIZE, TENSOR_SIZE, TaskRecord, TensorRecord,
+    HEADER_SIZE, SECTION_SIZE, STREAM_AT, Span, TASK_SIZE, TENSOR_SIZE, TaskRecord, TensorRecord,
 };
 use crate::program::section::{Contents, header_checksum};
 use crate::program::{FORMAT_VERSION, MAGIC, Place, Section};
@@ -23,6 +23,7 @@ pub struct Writer {
     io: Vec<u8>,
     strings: Vec<u8>,
     weights: Vec<u8>,
+    events: Vec<u8>,
     /// A number did not fit its field.
     overflow: bool,
 }
@@ -131,6 +132,18 @@ impl Writer {
         }
     }
 
+    /// Puts the task that was added last on a stream, where it begins after these tasks of others:
+    /// ascending, each once.
+    pub fn order(&mut self, stream: u32, after: &[u32]) {
+        let Some(at) = self.tasks.len().checked_sub(TASK_SIZE) else { return };
+        self.tasks[at + STREAM_AT..][..4].copy_from_slice(&stream.to_le_bytes());
+        let task = self.index(at / TASK_SIZE);
+        for after in after {
+            self.events.extend_from_slice(&task.to_le_bytes());
+            self.events.extend_from_slice(&after.to_le_bytes());
+        }
+    }
+
     /// The file, for an arena of this size; `None` when it has more of something than the format
     /// can count.
     #[must_use]
@@ -147,6 +160,7 @@ impl Writer {
             (Section::Io, self.io),
             (Section::Strings, self.strings),
             (Section::Weights, self.weights),
+            (Section::Events, self.events),
         ];
         let contents = contents.each_ref().map(|(section, bytes)| Contents {
             kind: section.kind(),
