@@ -139,26 +139,27 @@ mod tests {
 
     #[test]
     fn every_part_of_a_key_counts() {
-        let wanted = |bound| Wanted { bound, streams: 1, layouts: &[] };
+        let wanted = Wanted { bound: &[], streams: 1, layouts: &[] };
+        let bound = |bound: &[TensorDesc]| key(b"a", &[], &Wanted { bound, ..wanted });
         let file = |name: &str, bytes: &'static [u8]| vec![(name.to_owned(), bytes.into())];
         let keys = [
-            key(b"a", &[], &wanted(&[])),
-            key(b"b", &[], &wanted(&[])),
-            key(b"a", &[], &Wanted { layouts: &[Layout::Fours], ..wanted(&[]) }),
-            key(b"a", &[], &Wanted { streams: 2, ..wanted(&[]) }),
-            key(b"a", &[], &wanted(&[desc(None, &[1])])),
-            key(b"a", &[], &wanted(&[desc(Some("x"), &[1])])),
-            key(b"a", &[], &wanted(&[desc(Some("x"), &[1, 1])])),
-            key(b"a", &[], &wanted(&[desc(None, &[1]), desc(None, &[1])])),
-            key(b"a", &file("w", b"1"), &wanted(&[])),
-            key(b"a", &file("w", b"2"), &wanted(&[])),
-            key(b"a", &file("w1", b""), &wanted(&[])),
+            key(b"a", &[], &wanted),
+            key(b"b", &[], &wanted),
+            key(b"a", &[], &Wanted { layouts: &[Layout::Fours], ..wanted }),
+            key(b"a", &[], &Wanted { streams: 2, ..wanted }),
+            bound(&[desc(None, &[1])]),
+            bound(&[desc(Some("x"), &[1])]),
+            bound(&[desc(Some("x"), &[1, 1])]),
+            bound(&[desc(None, &[1]), desc(None, &[1])]),
+            key(b"a", &file("w", b"1"), &wanted),
+            key(b"a", &file("w", b"2"), &wanted),
+            key(b"a", &file("w1", b""), &wanted),
         ];
         for (index, one) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(one), "{index}");
         }
-        assert_eq!(keys[0], key(b"a", &[], &wanted(&[])));
-        let pairs = Wanted { layouts: &[Layout::Pairs], ..wanted(&[]) };
+        assert_eq!(keys[0], key(b"a", &[], &wanted));
+        let pairs = Wanted { layouts: &[Layout::Pairs], ..wanted };
         assert_eq!(keys[0], key(b"a", &[], &pairs));
     }
 
