@@ -42,6 +42,11 @@ impl Figure {
     fn is_example(&self) -> bool {
         self.package.ends_with("-demo")
     }
+
+    /// Whether its program is a test, which prints the object among its lines.
+    fn is_test(&self) -> bool {
+        self.package == "compiler"
+    }
 }
 
 const FIGURES: &[Figure] = &[
@@ -133,6 +138,21 @@ const FIGURES: &[Figure] = &[
             "line_transfer_ns",
             "call_ns",
             "iqr",
+        ],
+    },
+    Figure {
+        name: "conformance",
+        package: "compiler",
+        program: "node_cases",
+        needs: &[Build::Oracle],
+        keys: &[
+            "total",
+            "passed",
+            "refused",
+            "wrong",
+            "by_type",
+            "runtime_inputs_passed",
+            "runtime_inputs_total",
         ],
     },
     Figure {
@@ -233,7 +253,7 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
             Build::Oracle => demo::make_oracle(context)?,
         }
     }
-    if figure.is_example() {
+    if figure.is_example() || figure.is_test() {
         return Ok(());
     }
     let args = ["build", "--release", "-p", figure.package, "--bin", figure.program];
@@ -243,11 +263,17 @@ fn build(context: &Context, figure: &Figure) -> Result<(), String> {
 /// Runs the program; its lines pass through, except the object, which is returned.
 fn measure(context: &Context, figure: &Figure, args: &[&str]) -> Result<String, String> {
     let folder = if figure.is_example() { context.udfs() } else { context.executors() };
-    let mut command = context.program(&folder.join(figure.program), args);
+    let mut command = if figure.is_test() {
+        let test = ["test", "-p", figure.package, "--test", figure.program, "--", "--nocapture"];
+        context.cargo("", &[&test, args].concat())
+    } else {
+        context.program(&folder.join(figure.program), args)
+    };
     let mut last = String::new();
     let status = process::run_lines(&mut command, None, |line| match line {
         Line::Err(text) => eprintln!("{text}"),
         Line::Out(text) if text.is_empty() => {}
+        Line::Out(text) if figure.is_test() && !text.starts_with('{') => eprintln!("{text}"),
         Line::Out(text) => {
             let before = std::mem::replace(&mut last, text);
             if !before.is_empty() {

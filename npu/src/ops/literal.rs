@@ -120,7 +120,12 @@ fn encode_info(info: &TensorInfo, into: &mut ParamWriter) {
 }
 
 impl Literal {
-    fn decode(code: u16, from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
+    /// Of a line of the table.
+    pub(super) fn new(code: u16, info: TensorInfo, bytes: Vec<u8>) -> Self {
+        Self { code, info, bytes }
+    }
+
+    pub(super) fn decode(code: u16, from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
         let info = decode_info(from)?;
         let bytes = from.bytes(info.bytes())?.to_vec();
         Ok(Box::new(Self { code, info, bytes }))

@@ -309,21 +309,26 @@ macro_rules! ops {
 
 ops! {
     add: ENTRY;
+    affine_grid: ENTRY;
     arg: ARG_MAX, ARG_MIN;
     arithmetic: DIV, MOD, P_RELU, SUB;
     attention: ENTRY;
     batch_normalization: ENTRY;
     cast: BIT_CAST, CAST, CAST_LIKE;
+    causal_conv: ENTRY;
     clip: ENTRY;
     compare: EQUAL, GREATER, GREATER_OR_EQUAL, IS_INF, IS_NAN, LESS, LESS_OR_EQUAL;
+    col2im: ENTRY;
     concat: ENTRY;
     conv: ENTRY;
     conv_transpose: ENTRY;
+    determinant: ENTRY;
     dropout: ENTRY;
     elements: GATHER, GATHER_ND, SCATTER, SCATTER_ND, SCATTER_OLD;
     expand: ENTRY;
     exponential: CELU, ELU, ERF, EXP, LOG, MISH, RECIPROCAL, SELU, SIGMOID, SOFTPLUS, SOFTSIGN,
         SQRT, SWISH, TANH;
+    gated: ENTRY;
     gather: ENTRY;
     gelu: GELU;
     general_mat_mul: ENTRY;
@@ -335,15 +340,17 @@ ops! {
     identity: ENTRY;
     integer_conv: INTEGER, LINEAR;
     integer_product: INTEGER, LINEAR;
+    linear_attention: ENTRY;
     literal: CONSTANT, CONSTANT_OF_SHAPE, EYE_LIKE, NON_ZERO, RANGE, SIZE;
     logic: AND, BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_XOR, BIT_SHIFT, NOT, OR, XOR;
     loss: CROSS_ENTROPY, LIKELIHOOD;
     mat_mul: ENTRY;
+    max_unpool: ENTRY;
     mul: ENTRY;
     normalization: GROUP, INSTANCE, LAYER, RMS;
     one_hot: ENTRY;
     order: TOP_K;
-    pad: ENTRY;
+    pad: CENTER, ENTRY;
     pick: COMPRESS, REVERSE;
     piecewise: ABS, CEIL, FLOOR, LEAKY_RELU, NEG, ROUND, SHRINK, SIGN, THRESHOLDED_RELU;
     pool: AVERAGE_POOL, LP_POOL, MAX_POOL;
@@ -354,14 +361,17 @@ ops! {
     relu: ENTRY;
     reshape: ENTRY;
     resize: RESIZE, UPSAMPLE;
+    roi_align: ENTRY;
     rotary: ENTRY;
     running: PRODUCT, SUM;
     shape: ENTRY;
+    signal: BLACKMAN, HAMMING, HANN;
     slice: ENTRY;
     softmax: ENTRY, HARD, LOG;
     space: DEPTH_TO_SPACE, SPACE_TO_DEPTH;
     split: ENTRY;
     standard: LP, LRN, MEAN_VARIANCE;
+    tensor_scatter: ENTRY;
     tile: ENTRY;
     transpose: ENTRY;
     triangle: ENTRY;

@@ -1,4 +1,4 @@
-//! Pad: a tensor with more elements at its ends, or with fewer.
+//! Pad and CenterCropPad: a tensor with more elements at its ends, or with fewer.
 
 use crate::cast::Block;
 use crate::numbers::NumbersMut;
@@ -23,7 +23,21 @@ pub static ENTRY: OpEntry = OpEntry {
     types: types::ALL,
     refused: "`pads` and `axes` that are computed from data",
     import,
-    decode,
+    decode: |from| decode(from, false),
+    ..OpEntry::BASE
+};
+
+/// The line of CenterCropPad.
+pub static CENTER: OpEntry = OpEntry {
+    name: "CenterCropPad",
+    code: 173,
+    versions: &[18],
+    attributes: &[always("axes")],
+    inputs: (2, 2),
+    types: types::ALL,
+    refused: "a `shape` that is computed from data",
+    import: center,
+    decode: |from| decode(from, true),
     ..OpEntry::BASE
 };
 
@@ -47,6 +61,8 @@ const MODES: [(&str, Mode); 4] = [
 /// A tensor with more elements at its ends; with fewer where a number is negative.
 #[derive(Clone, Copy, Debug)]
 pub struct Pad {
+    /// Of a CenterCropPad.
+    centered: bool,
     mode: Mode,
     rank: usize,
     begins: [i64; RANK_MAX],
@@ -91,7 +107,7 @@ fn import(node: &Node<'_>) -> Result<Imported, OpError> {
         found.ok_or_else(|| OpError::attribute("mode", mode, "constant, reflect, edge, wrap"))?;
     let value = node.float("value", 0.0)?;
     let (begins, ends) = ([0; RANK_MAX], [0; RANK_MAX]);
-    let mut own = Pad { mode: *mode, rank, begins, ends, value };
+    let mut own = Pad { centered: false, mode: *mode, rank, begins, ends, value };
     for (place, axis) in axes.iter().enumerate() {
         own.begins[*axis] = given[place];
         own.ends[*axis] = given[place + axes.len()];
@@ -101,11 +117,35 @@ fn import(node: &Node<'_>) -> Result<Imported, OpError> {
     Ok(Imported { op: Box::new(own), operands })
 }
 
-fn decode(from: &mut ParamReader<'_>) -> Result<Box<dyn Op>, OpError> {
+/// As much at both ends; of an odd number the larger half at the end.
+fn center(node: &Node<'_>) -> Result<Imported, OpError> {
+    let shape = node.input(0)?.info.shape;
+    let (rank, wanted) = (shape.rank(), node.integers(1, "shape")?);
+    let axes: Vec<usize> = match node.ints("axes")? {
+        Some(axes) => axes.iter().map(|own| axis("axes", *own, rank)).collect::<Result<_, _>>()?,
+        None => (0..rank).collect(),
+    };
+    if axes.len() != wanted.len() || wanted.iter().any(|dim| *dim < 0) {
+        let axes = axes.len();
+        return Err(OpError::shape(format!("`shape` is {wanted:?}; {axes} dims from 0 on")));
+    }
+    let (begins, ends) = ([0; RANK_MAX], [0; RANK_MAX]);
+    let mode = Mode::Constant;
+    let mut own = Pad { centered: true, mode, rank, begins, ends, value: 0.0 };
+    for (axis, wanted) in axes.iter().zip(&wanted) {
+        let more = wanted - i64::try_from(shape.dims()[*axis]).unwrap_or(i64::MAX);
+        own.begins[*axis] = more / 2;
+        own.ends[*axis] = more - more / 2;
+    }
+    Ok(Imported::first(own))
+}
+
+fn decode(from: &mut ParamReader<'_>, centered: bool) -> Result<Box<dyn Op>, OpError> {
     let (mode, rank, value) = (from.size()?, from.size()?, from.f32()?);
     let mode = MODES.get(mode).filter(|_| rank <= RANK_MAX).map(|(_, mode)| *mode);
     let mode = mode.ok_or_else(|| OpError::params("no such mode, or too many dims"))?;
-    let mut own = Pad { mode, rank, begins: [0; RANK_MAX], ends: [0; RANK_MAX], value };
+    let (begins, ends) = ([0; RANK_MAX], [0; RANK_MAX]);
+    let mut own = Pad { centered, mode, rank, begins, ends, value };
     for number in own.begins[..rank].iter_mut().chain(&mut own.ends[..rank]) {
         *number = from.i64()?;
     }
@@ -188,7 +228,7 @@ impl Pad {
 
 impl Op for Pad {
     fn code(&self) -> u16 {
-        const { ENTRY.code }
+        if self.centered { const { CENTER.code } } else { const { ENTRY.code } }
     }
 
     fn encode(&self, into: &mut ParamWriter) {
