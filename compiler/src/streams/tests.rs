@@ -286,7 +286,8 @@ fn any_graph_computes_the_same_on_streams() {
                 2 => draft.node("Sub", &[a, b], &to),
                 3 => {
                     let flat = format!("flat{index}");
-                    draft.node("Reshape", &[a, "flat"], &flat).node("Reshape", &[&flat, "square"], &to)
+                    let draft = draft.node("Reshape", &[a, "flat"], &flat);
+                    draft.node("Reshape", &[&flat, "square"], &to)
                 }
                 4 => draft.node("Transpose", &[a], &to),
                 _ => draft.node("Add", &[a, b], &to),
