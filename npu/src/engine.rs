@@ -1,10 +1,11 @@
 //! Running a program.
 //!
 //! A run walks over the tasks (`walk`): it takes the bytes of what a task reads and of what it
-//! writes from the places that the program names, and calls the op's kernel. Where tasks are of several
-//! streams and there is a team, its threads run them side by side (`streams`); all others run one
-//! after the other, shared by the team. Inputs and outputs are used in the caller's memory. Nothing
-//! is allocated; one model can run on several threads at once, each with an arena of its own.
+//! writes from the places that the program names, and calls the op's kernel. Where tasks are of
+//! several streams and there is a team, its threads run them side by side (`streams`); all others
+//! run one after the other, shared by the team. Inputs and outputs are used in the caller's memory.
+//! Nothing is allocated; one model can run on several threads at once, each with an arena of its
+//! own.
 //!
 //! Cost beside the kernels: per task a look at its places and a call; per input a comparison of
 //! type and shape.

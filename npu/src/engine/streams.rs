@@ -8,8 +8,8 @@
 //! ```
 //! Whoever ends a task looks for the next one itself, so what can begin is always taken by a thread
 //! that is awake: of the tasks that have not ended, the first one in file order can begin, and
-//! either its stream is held by who runs it, or the caller takes it. Any number of threads ends, one too.
-//! All state lies on the caller's stack; nothing is allocated.
+//! either its stream is held by who runs it, or the caller takes it. Any number of threads ends,
+//! one too. All state lies on the caller's stack; nothing is allocated.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};

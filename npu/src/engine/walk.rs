@@ -155,7 +155,8 @@ pub(super) fn run<B: AsRef<[u8]>>(
         let outcome = match task.outputs[..] {
             [output] if tensors[output].bytes == 0 => Ok(()),
             // SAFETY: the program is checked and the memory fits it (`Memory::new`). Below tasks
-            // run in file order, or as their region lets them: each after its stream's and its events'.
+            // run in file order, or as their region lets them: each after its stream's and its
+            // events'.
             [_] => unsafe { memory.run::<1>(constants, task, team) },
             // SAFETY: as above.
             _ => unsafe { memory.run::<OUTPUTS_MAX>(constants, task, team) },

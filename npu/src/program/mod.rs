@@ -67,8 +67,8 @@
 //! 108   20 reserved  zero
 //! ```
 //! IO entry (8 bytes): 0 input or 1 output u32, tensor u32. Event (8 bytes): task u32, after u32,
-//! both indices in TASKS: `task` begins when `after`, which is earlier and of another stream, has ended.
-//! Events ascend; none is there twice. Files of version 3 have none, and one stream.
+//! both indices in TASKS: `task` begins when `after`, which is earlier and of another stream, has
+//! ended. Events ascend; none is there twice. Files of version 3 have none, and one stream.
 //!
 //! Invariants that [`Om::open`] establishes and the engine relies on:
 //! * I1 every section, record, name, parameter, weight and place lies inside its container;
