@@ -34,7 +34,7 @@ const COMMAND_LINE: &str = "console=ttyS0,115200 quiet mitigations=off apparmor=
 /// before the machine is turned off.
 const SCRIPT: &str = "#!/busybox sh
 /busybox mount -t devtmpfs dev /dev
-DFLOW_ISA=Avx512 /tests --test-threads=1 --include-ignored
+DFLOW_ISA=Avx512+vnni /tests --test-threads=1 --include-ignored
 /busybox sleep 1
 /busybox poweroff -f
 ";
