@@ -145,14 +145,12 @@ pub(super) fn run<B: AsRef<[u8]>>(
     regions: &[Option<Region>],
     memory: &Memory<'_>,
     team: Option<&Team>,
-    ended: impl FnMut(usize) + Send,
+    mut ended: impl FnMut(usize) + Send,
 ) -> Result<(), (usize, Fault)> {
-    let (tasks, tensors, weights, ended) =
-        (om.tasks(), om.tensors(), om.weights(), Mutex::new(ended));
-    let fours = om.fours();
+    let (tasks, tensors, weights, fours) = (om.tasks(), om.tensors(), om.weights(), om.fours());
     let run = |index: usize, team: Option<&Team>| -> Result<(), Fault> {
         let (task, constants) = (&tasks[index], (tensors, weights, fours(index)));
-        let outcome = match task.outputs[..] {
+        match task.outputs[..] {
             [output] if tensors[output].bytes == 0 => Ok(()),
             // SAFETY: the program is checked and the memory fits it (`Memory::new`). Below tasks
             // run in file order, or as their region lets them: each after its stream's and its
@@ -160,19 +158,23 @@ pub(super) fn run<B: AsRef<[u8]>>(
             [_] => unsafe { memory.run::<1>(constants, task, team) },
             // SAFETY: as above.
             _ => unsafe { memory.run::<OUTPUTS_MAX>(constants, task, team) },
-        };
-        if outcome.is_ok() {
-            ended.lock().unwrap_or_else(PoisonError::into_inner)(index);
         }
-        outcome
     };
     let team = team.filter(|team| team.threads() > 1);
     for (segment, region) in om.segments().iter().zip(regions) {
         match region.as_ref().zip(team) {
-            Some((region, team)) => region.run(team, &|index| run(index, None))?,
+            Some((region, team)) => {
+                let ended = Mutex::new(&mut ended);
+                region.run(team, &|index| {
+                    run(index, None)?;
+                    ended.lock().unwrap_or_else(PoisonError::into_inner)(index);
+                    Ok(())
+                })?;
+            }
             None => {
                 for index in segment.tasks.clone() {
                     run(index, team).map_err(|fault| (index, fault))?;
+                    ended(index);
                 }
             }
         }

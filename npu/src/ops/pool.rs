@@ -232,12 +232,15 @@ impl Pool {
             });
             write(number, best);
             let Some(to) = indices.get_mut(number) else { return };
-            let (at, [slices, height, width]) = (found.unwrap_or(0), *place.image);
-            let own = if columns_first {
-                let (z, y, x) = (at / width / height, at / width % height, at % width);
-                (x * height + y) * slices + z
-            } else {
-                at
+            let [slices, height, width] = *place.image;
+            let own = match found {
+                Some(at) if columns_first => {
+                    let (z, y, x) = (at / width / height, at / width % height, at % width);
+                    (x * height + y) * slices + z
+                }
+                Some(at) => at,
+                // Nothing but pads: the image is empty.
+                None => 0,
             };
             *to = i64::try_from(map + own).unwrap_or(i64::MAX);
         })

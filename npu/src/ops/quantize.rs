@@ -9,7 +9,7 @@ use crate::isa::{self, LANES, Routine, Simd};
 use crate::numbers::Numbers;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, since};
 use crate::params::{ParamReader, ParamWriter};
-use crate::shape::Shape;
+use crate::shape::{RANK_MAX, Shape};
 use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo, element_size};
 
@@ -197,7 +197,7 @@ impl Linear {
             Some(_) => own.axis == 0 && own.block == 0 && (low..=high).contains(&zero),
             None => scale == 0.0 && zero == 0,
         };
-        if !types.contains(&to) || !fits {
+        if !types.contains(&to) || !fits || own.axis >= RANK_MAX {
             return Err(OpError::params(format!("{own:?} is no way to quantise")));
         }
         Ok(Box::new(own))
@@ -512,5 +512,15 @@ mod tests {
         let other = case(1).input(Value::new(&[1], &[0i8])).int("output_dtype", 2);
         assert!(other.refused().contains("not the type of the zero, int8"));
         assert!(case(1).int("output_dtype", 6).refused().contains("no way to quantise"));
+    }
+
+    #[test]
+    fn an_axis_beyond_every_rank_is_refused() {
+        for (axis, fits) in [(RANK_MAX - 1, true), (RANK_MAX, false), (usize::MAX, false)] {
+            let own = Linear { way: Way::Back, to: DataType::FLOAT, whole: None, axis, block: 0 };
+            let bytes = crate::ops::testing::params(&own);
+            let read = (&own as &dyn Op).line().decode_params(&bytes);
+            assert_eq!(read.is_ok(), fits, "{axis}");
+        }
     }
 }

@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, sixes, tiles};
+use super::{BLOCK, Window, ZERO, blocks, conv_result, entry, maps_of, sixes, tiles};
 use crate::cast;
 use crate::isa::{self, Routine, Simd};
 use crate::ops::{Activation, Line, Op, OpError};
 use crate::params::ParamWriter;
-use crate::shape::{ELEMENTS_MAX, Shape};
+use crate::shape::ELEMENTS_MAX;
 use crate::team::{self, Team};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
@@ -129,20 +129,13 @@ impl Op for BlockedConv {
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         let own = self.sizes(&inputs[0], &inputs[1])?;
-        if inputs[2].shape.dims() != [own.out_blocks, BLOCK] {
-            let (found, expected) = (inputs[2].shape, own.out_blocks);
-            return Err(OpError::shape(format!("the bias is {found}; expected [{expected}, 16]")));
-        }
         let [height, width] = own.output;
-        let shape = Shape::new(&[own.batch, own.out_blocks, height, width, BLOCK])?;
-        if let Some(added) = inputs.get(3).filter(|added| added.shape != shape) {
-            return Err(OpError::shape(format!("{} is added to {shape}", added.shape)));
-        }
+        let result = conv_result([own.batch, own.out_blocks, height, width], inputs)?;
         if inputs[0].shape.rank() == 4 && own.window_bytes(&self.window).is_none() {
             let (x, w) = (inputs[0].shape, inputs[1].shape);
             return Err(OpError::shape(format!("{x} is too large for {w} with {:?}", self.window)));
         }
-        Ok(TensorInfo::new(inputs[0].dtype, shape))
+        Ok(result)
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {

@@ -129,6 +129,21 @@ fn maps_of(info: &TensorInfo) -> Result<[usize; 4], OpError> {
     }
 }
 
+/// The result of a convolution with dims `[N, M / 16, H, W]`: its bias, and what is added to it if
+/// there is a fourth operand, have to fit.
+fn conv_result(dims: [usize; 4], inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
+    let [batch, blocks, height, width] = dims;
+    if inputs[2].shape.dims() != [blocks, BLOCK] {
+        let found = inputs[2].shape;
+        return Err(OpError::shape(format!("the bias is {found}; expected [{blocks}, 16]")));
+    }
+    let shape = Shape::new(&[batch, blocks, height, width, BLOCK])?;
+    if let Some(added) = inputs.get(3).filter(|added| added.shape != shape) {
+        return Err(OpError::shape(format!("{} is added to {shape}", added.shape)));
+    }
+    Ok(TensorInfo::new(inputs[0].dtype, shape))
+}
+
 /// Calls a function of some places for `$count` places: as many of the largest tile as there are,
 /// then of the next one.
 macro_rules! tiles {

@@ -15,7 +15,7 @@
 #![allow(clippy::needless_range_loop, reason = "a tile is walked by place")]
 
 use super::conv::{Gathered, near};
-use super::{BLOCK, Window, ZERO, blocks, entry, maps_of, sixes, tiles};
+use super::{BLOCK, Window, ZERO, blocks, conv_result, entry, maps_of, sixes, tiles};
 use crate::cast;
 use crate::isa::{self, Routine, Simd};
 use crate::ops::{Activation, Line, Op, OpError};
@@ -132,7 +132,8 @@ impl BlockedWinograd {
         };
         let tiles = height.div_ceil(2).saturating_mul(width.div_ceil(2));
         let of_tile = PLACES * maps * out + 80 * blocks(maps) + 60 * out;
-        let (own, direct) = (tiles.saturating_mul(of_tile), height * width * 9 * maps * out);
+        let own = tiles.saturating_mul(of_tile);
+        let direct = height.saturating_mul(width).saturating_mul(9 * maps * out);
         fits(window) && tiles >= 6 && own < direct / 10 * 8
     }
 
@@ -166,19 +167,12 @@ impl Op for BlockedWinograd {
 
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         let own = self.sizes(&inputs[0], &inputs[1])?;
-        if inputs[2].shape.dims() != [own.out_blocks, BLOCK] {
-            let (found, expected) = (inputs[2].shape, own.out_blocks);
-            return Err(OpError::shape(format!("the bias is {found}; expected [{expected}, 16]")));
-        }
         let [height, width] = own.output;
-        let shape = Shape::new(&[own.batch, own.out_blocks, height, width, BLOCK])?;
-        if let Some(added) = inputs.get(3).filter(|added| added.shape != shape) {
-            return Err(OpError::shape(format!("{} is added to {shape}", added.shape)));
-        }
+        let result = conv_result([own.batch, own.out_blocks, height, width], inputs)?;
         if own.scratch().is_none() {
             return Err(OpError::shape(format!("{} is too large", inputs[0].shape)));
         }
-        Ok(TensorInfo::new(inputs[0].dtype, shape))
+        Ok(result)
     }
 
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
