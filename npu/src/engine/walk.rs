@@ -148,8 +148,7 @@ pub(super) fn run<B: AsRef<[u8]>>(
     mut ended: impl FnMut(usize) + Send,
 ) -> Result<(), (usize, Fault)> {
     let (tasks, tensors, weights, fours) = (om.tasks(), om.tensors(), om.weights(), om.fours());
-    // Called in two places; a copy in each would be larger by all that a task does.
-    let run: &(dyn Fn(usize, Option<&Team>) -> Result<(), Fault> + Sync) = &|index, team| {
+    let run = |index: usize, team: Option<&Team>| -> Result<(), Fault> {
         let (task, constants) = (&tasks[index], (tensors, weights, fours(index)));
         match task.outputs[..] {
             [output] if tensors[output].bytes == 0 => Ok(()),
