@@ -60,6 +60,13 @@ pub enum CompileError {
         /// What is wrong.
         what: String,
     },
+    /// Shapes that do not go together for the dims that were given, and the dims that fit.
+    Dims {
+        /// What was refused.
+        error: Box<CompileError>,
+        /// Which dims fit.
+        fits: String,
+    },
     /// The model has more of something than a program can count.
     TooLarge,
     /// The program that was written is refused: a fault of the compiler.
@@ -86,6 +93,7 @@ impl fmt::Display for CompileError {
                 write!(f, "node {node} ({op}, opset {opset}): {error}")
             }
             Self::Node { node, op, what } => write!(f, "node {node} ({op}): {what}"),
+            Self::Dims { error, fits } => write!(f, "{error}; this model fits where {fits}"),
             Self::TooLarge => f.write_str("model: too large for a program"),
             Self::Program(error) => {
                 write!(f, "the compiler wrote a program that is refused; report this: {error}")
@@ -99,6 +107,7 @@ impl std::error::Error for CompileError {
         match self {
             Self::Op { error, .. } => Some(error),
             Self::Program(error) => Some(error),
+            Self::Dims { error, .. } => Some(&**error),
             _ => None,
         }
     }

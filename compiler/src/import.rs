@@ -78,6 +78,15 @@ impl Imported {
     pub fn input_names(&self) -> impl Iterator<Item = &str> {
         self.inputs.iter().map(|input| input.name.as_str())
     }
+
+    /// The same model with all dims of its inputs left open.
+    #[must_use]
+    pub fn with_open_dims(mut self) -> Self {
+        for dim in self.inputs.iter_mut().flat_map(|input| &mut input.dims).flatten() {
+            *dim = Dim::Open;
+        }
+        self
+    }
 }
 
 /// Reads a model.

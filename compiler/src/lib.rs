@@ -3,6 +3,7 @@
 //! Stages are types, and each function of the way takes the one before:
 //!
 //! ```text
+//!                            ╭──symbols──▶ Symbols: shapes before dims have numbers
 //!  bytes ──import──▶ Imported ──type_graph──▶ Typed ──optimise──▶ Typed ──plan──▶ Planned ──▶ OM
 //!          names,              types, shapes,         fused,               offsets in
 //!          attributes,         constants folded       in blocks,           the arena
@@ -29,6 +30,7 @@ mod quantise;
 mod residual;
 mod story;
 mod streams;
+mod symbols;
 mod tensorflow;
 #[cfg(test)]
 mod testing;
@@ -48,6 +50,7 @@ pub use error::CompileError;
 pub use import::{Dim, Imported, external_files, import, import_with};
 pub use plan::{Planned, plan};
 pub use story::Fate;
+pub use symbols::{Atom, Condition, Expr, Fits, Symbols, symbols};
 pub use typed::{Typed, type_graph};
 
 /// Names the sources of this compiler and of the kernels it packs weights for, and with them the
@@ -78,6 +81,8 @@ pub struct Compiled {
     pub report: Report,
     /// What was strange in the model and did no harm.
     pub warnings: Vec<String>,
+    /// Shapes in symbols, of a model that leaves dims open.
+    pub symbols: Option<Symbols>,
     /// What became of each node, in the order of the model.
     pub fates: Vec<Fate>,
 }
@@ -89,7 +94,9 @@ pub struct Compiled {
 /// What is wrong with the model, not supported, or not known: [`CompileError`].
 pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError> {
     let imported = import_with(model, &options.files)?;
-    let typed = type_graph(imported, options)?.optimise();
+    let symbols = symbols(&imported);
+    let typed = type_graph(imported, options).map_err(|error| symbols.explain(error, options))?;
+    let typed = typed.optimise();
     let planned = plan(&typed, options.streams);
     let mut om = planned.write()?;
     if !options.layouts.is_empty() {
@@ -108,5 +115,6 @@ pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError
             _ => None,
         }
     });
-    Ok(Compiled { report, warnings: typed.into_warnings(), om, fates })
+    let symbols = Some(symbols).filter(Symbols::is_open);
+    Ok(Compiled { report, warnings: typed.into_warnings(), om, symbols, fates })
 }

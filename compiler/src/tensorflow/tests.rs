@@ -167,7 +167,9 @@ fn several_ends_are_several_outputs_and_what_makes_nothing_is_none() {
 fn shapes_that_are_open_have_to_be_given() {
     let open = Frozen::default().input("x", &[-1, 2]).node("Relu", "y", &["x"], &[]);
     let refused = open.refused(&[]);
-    assert_eq!(refused, "input `x`: dim 0 is open; give a shape: x=[?, 2] with numbers");
+    let expected = "input `x`: dim 0 is open; give a shape: x=[?, 2] with numbers; the model is \
+                    `x` [x.0, 2] -> `y` [x.0, 2]";
+    assert_eq!(refused, expected);
     assert_eq!(
         open.compile(&[("x", &[3, 2])]).unwrap().report.outputs[0].info.shape.dims(),
         [3, 2]

@@ -154,7 +154,10 @@ fn explanation(model: &Loadable) -> String {
         // Names of other nodes stand in it.
         format!("{node} ({op}): {}\n", shown_up_to(4 * CELL_MAX, &fate.what))
     };
-    model.fates.iter().map(line).collect()
+    // Names of inputs stand in it.
+    let symbols = model.symbols.as_ref();
+    let symbols = symbols.map(|text| format!("shapes: {}\n", shown_up_to(4 * CELL_MAX, text)));
+    symbols.into_iter().chain(model.fates.iter().map(line)).collect()
 }
 
 /// Writes what a user named: whole or not at all where a file is or comes to be; through links, and

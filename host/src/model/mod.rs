@@ -84,6 +84,8 @@ pub struct Loadable {
     pub outputs: Vec<Port>,
     /// What became of each node; none where nothing was compiled.
     pub fates: Vec<Fate>,
+    /// Shapes in symbols, where a model with open dims was compiled.
+    pub symbols: Option<String>,
 }
 
 /// Why a model can't be used: found, expected, what to do.
@@ -177,7 +179,8 @@ pub fn load(
     notice::say(&format!("compile {node}: done in {:.1} s", start.elapsed().as_secs_f64()));
     let loaded = check(compiled.om)
         .map_err(|error| refuse(error, "report this: a fault of the compiler"))?;
-    Ok(Loadable { fates: compiled.fates, ..loaded })
+    let symbols = compiled.symbols.map(|symbols| symbols.to_string());
+    Ok(Loadable { fates: compiled.fates, symbols, ..loaded })
 }
 
 /// A compiled model with its weights in these layouts.
@@ -194,6 +197,9 @@ fn hint(error: &CompileError) -> &'static str {
     match error {
         CompileError::NotOnnx(_) | CompileError::NotTensorFlow(_) => {
             "name a model's file, or fetch or export it anew"
+        }
+        CompileError::Dims { .. } => {
+            "give dims that fit: `inputs_tensor_desc` of a node, `--input NAME=1x3x224x224`"
         }
         CompileError::Input { .. } => {
             "bind the input: `inputs_tensor_desc` of a node, `--input NAME=1x3x224x224`"
@@ -251,7 +257,7 @@ fn check(bytes: AlignedBytes) -> Result<Loadable, String> {
     let (inputs, outputs) = (ports(&report.inputs)?, ports(&report.outputs)?);
     drop(om);
     let program = Program { bytes: Arc::new(bytes), arena_bytes: report.arena_bytes };
-    Ok(Loadable { program, report, inputs, outputs, fates: Vec::new() })
+    Ok(Loadable { program, report, inputs, outputs, fates: Vec::new(), symbols: None })
 }
 
 /// Names and dims as the compiler takes them; else what is wrong, and what to do.

@@ -164,6 +164,12 @@ fn what_became_of_each_node_is_said() {
         assert!(exit == 0 && err.contains("done in"), "{err}");
         assert!(out.ends_with("\nthe_node (Add): task 0, Add\n"), "{out}");
     }
+    assert!(!run(&folder, &["compile", &model, "--explain"]).1.contains("shapes: "));
+    let open = folder.file("open.onnx", &onnx::model("Add", &["p", "q"], None));
+    let given = ["compile", &open, "--input", "p=4x3", "--explain"];
+    let (exit, out, err) = run(&folder, &given);
+    let shapes = "\nshapes: `p` [N, 3], `q` [N, 3] -> `y/out` [N, 3]\n";
+    assert!(exit == 0 && out.contains(shapes), "{out}{err}");
     let (exit, out, _) = run(&folder, &["compile", &folder.path("m.om"), "--explain"]);
     assert!(exit == 0 && out.contains("has no nodes to explain"), "{out}");
 }
