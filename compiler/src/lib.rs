@@ -16,6 +16,7 @@
 
 mod arena;
 mod attention;
+mod chains;
 mod dense;
 mod error;
 mod fold;

@@ -61,10 +61,10 @@ impl Typed {
         maker.get(tensor).copied().flatten().map(|index| &self.nodes[index])
     }
 
-    /// The only value of a constant, or of one that is the same everywhere.
+    /// The value of a constant of one element.
     pub(crate) fn number(&self, tensor: TensorIndex) -> Option<f32> {
-        let values = self.constant_floats(tensor).filter(|values| values.len() == 1)?;
-        values.first().copied()
+        let one = (self.shape(tensor).elements() == 1).then_some(tensor)?;
+        self.constant_floats(one)?.first().copied()
     }
 
     /// A tensor and a number, in either order, whose result has the tensor's shape.
@@ -131,12 +131,26 @@ impl Typed {
     }
 
     fn swish(&self, index: usize, maker: &[Option<usize>]) -> Option<(Box<dyn Op>, TensorIndex)> {
-        let x = self.product(&self.nodes[index], |own| {
+        let sigmoid_of = |own: TensorIndex| {
             let sigmoid = self.made_by(own, maker)?;
             sigmoid.op.as_any().is::<Unary<Sigmoid>>().then_some(sigmoid.inputs[0])
-        })?;
+        };
+        let node = &self.nodes[index];
+        let plain = self.product(node, sigmoid_of).map(|x| (x, 1.0));
+        // Of a multiple of `x`, too.
+        let multiple = |own| {
+            let scaled = self.made_by(sigmoid_of(own)?, maker)?;
+            scaled.op.as_any().downcast_ref::<Mul>()?;
+            self.with_number(scaled)
+        };
+        let scaled = || {
+            let x = self.product(node, |own| multiple(own).map(|(x, _)| x))?;
+            let factor = node.inputs.iter().find_map(|own| multiple(*own)).map(|own| own.1)?;
+            Some((x, factor))
+        };
+        let (x, factor) = plain.or_else(scaled)?;
         let float = self.tensors[x].info.dtype == npu::DataType::FLOAT;
-        let op: Box<dyn Op> = Box::new(Unary::<Swish>::new([1.0, 0.0]));
+        let op: Box<dyn Op> = Box::new(Unary::<Swish>::new([factor, 0.0]));
         float.then_some((op, x))
     }
 

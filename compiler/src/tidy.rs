@@ -1,7 +1,9 @@
 //! Rewrites that change no result: copies of names go, what nobody reads goes, and outputs get
 //! tensors of their own.
 
+use npu::ops::arithmetic::{DIV, SUB};
 use npu::ops::identity::Identity;
+use npu::ops::{mul, pow};
 
 use crate::typed::{TensorIndex, Typed, TypedNode};
 
@@ -24,23 +26,43 @@ impl Typed {
         self.block();
         self.add_residuals();
         self.fewer_products();
+        self.chain();
         self.own_outputs();
         self
+    }
+
+    /// Whether a node has the elements of its first input, or of its only one that is no number: it
+    /// multiplies by 1, divides by 1, takes away 0 or has the power 1. What adds 0 makes 0 of -0.
+    fn changes_nothing(&self, node: &TypedNode) -> Option<TensorIndex> {
+        let (x, number) = self.with_number(node)?;
+        let first = node.inputs[0] == x;
+        let code = node.op.code();
+        let nothing = match number {
+            1.0 => {
+                code == mul::ENTRY.code || first && (code == DIV.code || code == pow::ENTRY.code)
+            }
+            0.0 => code == SUB.code && first && number.is_sign_positive(),
+            _ => false,
+        };
+        (nothing && self.tensors[x].info == self.tensors[node.output()].info).then_some(x)
     }
 
     /// Whoever reads a copy reads the original.
     fn bypass_identities(&mut self) {
         let mut original: Vec<TensorIndex> = (0..self.tensors.len()).collect();
+        let same: Vec<_> = self.nodes.iter().map(|node| self.changes_nothing(node)).collect();
+        let mut same = same.into_iter();
         self.nodes.retain_mut(|node| {
+            let same = same.next().flatten().map(|own| original[own]);
             for input in &mut node.inputs {
                 *input = original[*input];
             }
-            let copy = node.op.as_any().is::<Identity>();
-            if copy {
-                original[node.output()] = node.inputs[0];
+            let copy = node.op.as_any().is::<Identity>().then(|| node.inputs[0]);
+            if let Some(own) = copy.or(same) {
+                original[node.output()] = own;
                 self.story.tell(node.output(), "a copy: whoever reads it reads the original");
             }
-            !copy
+            copy.or(same).is_none()
         });
         for (_, output) in &mut self.outputs {
             *output = original[*output];

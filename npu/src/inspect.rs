@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::aligned::align_up;
 use crate::ops::Activation;
-use crate::ops::blocked::{BlockedConv, BlockedDepthwise, BlockedWinograd, Dense};
+use crate::ops::blocked::{BlockedConv, BlockedDepthwise, BlockedWinograd, Chain, Dense};
 use crate::ops::conv::Conv;
 use crate::program::{Om, Place, Task};
 use crate::tensor::TensorInfo;
@@ -175,6 +175,9 @@ fn op_name(task: &Task) -> String {
     let depthwise = op.downcast_ref::<BlockedDepthwise>().map(|conv| conv.activation);
     let dense = op.downcast_ref::<Dense>().map(|dense| dense.activation);
     let winograd = op.downcast_ref::<BlockedWinograd>().map(|conv| conv.activation);
+    if let Some(chain) = op.downcast_ref::<Chain>() {
+        return chain.names();
+    }
     match conv.or(blocked).or(winograd).or(depthwise).or(dense) {
         None | Some(Activation::None) => name.to_owned(),
         Some(activation) => format!("{name}+{}", activation.name()),

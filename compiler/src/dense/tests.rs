@@ -40,7 +40,7 @@ fn what_others_read_stays() {
         .node("Relu", &["s"], "y")
         .output("p", FLOAT, None)
         .output("y", FLOAT, None);
-    check(&draft, &["Dense", "Add", "Relu"], &x());
+    check(&draft, &["Dense", "Add+Relu"], &x());
     let rows = product()
         .floats("b", &[3, 1], &noise(3, 3))
         .node("Add", &["p", "b"], "y")

@@ -67,8 +67,7 @@ fn squeeze_and_excite_stays_in_blocks() {
         "BlockedMean",
         "BlockedConv+Relu",
         "BlockedConv+HardSigmoid",
-        "Mul",
-        "Mul",
+        "Mul+Mul",
         "FromBlocked",
     ];
     check(&draft, &tasks, &x());

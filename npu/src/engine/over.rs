@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::ops::Op;
+use crate::ops::{BY_PLACE_MAX, Op};
 use crate::shape::Shape;
 use crate::team::{self, Team};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo, element_size};
@@ -54,7 +54,7 @@ fn piece(
     let shape = Shape::new(&[bytes.len() / size]).map_err(|_| Fault::Memory)?;
     let info = TensorInfo::new(whole.dtype, shape);
     let first = index * PIECE / size;
-    let mut pieces = Pieces { whole: inputs, over, copied, first, infos: [info; 2] };
+    let mut pieces = Pieces { whole: inputs, over, copied, first, infos: [info; BY_PLACE_MAX] };
     if inputs.count() > pieces.infos.len() {
         return Err(Fault::Memory);
     }
@@ -76,7 +76,7 @@ struct Pieces<'a> {
     copied: &'a [u8],
     /// The first element.
     first: usize,
-    infos: [TensorInfo; 2],
+    infos: [TensorInfo; BY_PLACE_MAX],
 }
 
 impl Inputs for Pieces<'_> {

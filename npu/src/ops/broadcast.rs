@@ -153,9 +153,12 @@ impl Broadcast {
 
 /// Dims of a result with the strides of its operands, neighbouring dims joined where possible.
 pub(super) struct Walk<const N: usize> {
-    dims: [usize; RANK_MAX],
-    strides: [[usize; RANK_MAX]; N],
-    rank: usize,
+    /// Dims, outermost first.
+    pub(super) dims: [usize; RANK_MAX],
+    /// Of each operand: elements from one place of a dim to the next, 0 where it stays.
+    pub(super) strides: [[usize; RANK_MAX]; N],
+    /// Number of dims, at least one.
+    pub(super) rank: usize,
 }
 
 impl<const N: usize> Walk<N> {

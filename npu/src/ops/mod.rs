@@ -48,6 +48,9 @@ pub use node::{AttributeValue, Known, Node, axis, of_onnx};
 /// Newest opset whose definitions the table was compared with.
 pub const OPSET_MAX: u32 = 28;
 
+/// Most operands of an op that is computed piece by piece.
+pub const BY_PLACE_MAX: usize = 8;
+
 /// An op with its parameters, ready to infer, to run, or to be written into a program.
 pub trait Op: Any + Send + Sync {
     /// Number of the op's line of the table.
@@ -112,8 +115,16 @@ pub trait Op: Any + Send + Sync {
 
     /// True when each element of the only output is a function of the elements of all operands at
     /// the same place, or of their only one: it can be computed piece by piece, and without scratch
-    /// memory, so that the result may lie where an operand of its shape lies. At most two operands.
+    /// memory, so that the result may lie where an operand of its shape lies. At most
+    /// [`BY_PLACE_MAX`] operands.
     fn is_by_place(&self, _inputs: &[TensorInfo], _output: &TensorInfo) -> bool {
+        self.is_elementwise()
+    }
+
+    /// True when each element of the only output is a function of the elements at the same place of
+    /// one or two operands, which meet by numpy's rule: any part of the result can be computed of
+    /// parts of the operands.
+    fn is_pointwise(&self) -> bool {
         self.is_elementwise()
     }
 
@@ -147,7 +158,7 @@ impl dyn Op {
         let own = &inputs[operand];
         own.shape == output.shape
             && element_size(own.dtype) == element_size(output.dtype)
-            && inputs.len() <= 2
+            && inputs.len() <= BY_PLACE_MAX
             && self.is_by_place(inputs, output)
             && self.scratch_bytes(inputs, output) == 0
     }

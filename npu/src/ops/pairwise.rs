@@ -98,6 +98,10 @@ impl<P: Pair> Op for Pairwise<P> {
         self.broadcast.is_by_place(inputs, output)
     }
 
+    fn is_pointwise(&self) -> bool {
+        !matches!(self.broadcast, Broadcast::At(_))
+    }
+
     fn flops(&self, _inputs: &[TensorInfo], output: &TensorInfo) -> u64 {
         output.shape.elements() as u64
     }

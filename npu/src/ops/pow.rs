@@ -79,6 +79,10 @@ impl Op for Pow {
         self.0.encode(into);
     }
 
+    fn is_pointwise(&self) -> bool {
+        !matches!(self.0, Broadcast::At(_))
+    }
+
     fn infer(&self, inputs: &[TensorInfo]) -> Result<TensorInfo, OpError> {
         self.0.infer(inputs)
     }

@@ -6,6 +6,7 @@
 //! element, and Add and Mul with numpy's rule, are the same on both.
 
 mod attend;
+mod chain;
 mod conv;
 mod dense;
 mod depthwise;
@@ -33,6 +34,7 @@ use crate::shape::Shape;
 use crate::tensor::TensorInfo;
 
 pub use attend::Attend;
+pub use chain::{Chain, STEPS_MAX, Source, Step};
 pub use conv::{BlockedConv, pack_weights};
 pub use dense::{Dense, pack_columns};
 pub use depthwise::{BlockedDepthwise, pack_depthwise};
@@ -67,6 +69,7 @@ pub(super) static LINES: &[Line] = &[
     quantised_conv::DEPTHWISE,
     quantised_elements::TABLE,
     quantised_elements::PAIR,
+    chain::ENTRY,
 ];
 
 /// Maps of a block.
