@@ -4,6 +4,7 @@
 //! operand's dims stand at `axis` of the first one's; the rest of the second are ones.
 
 use crate::cast::Plain;
+use crate::isa::LANES;
 use crate::numbers::{BLOCK, Wide};
 use crate::ops::{Node, OpError, axis};
 use crate::params::{ParamReader, ParamWriter};
@@ -195,6 +196,19 @@ impl<const N: usize> Walk<N> {
         self.dims[self.rank - 1].max(1)
     }
 
+    /// Indices of an element, and where it is in each operand.
+    fn place(&self, element: usize) -> ([usize; RANK_MAX], [usize; N]) {
+        let (mut index, mut at, mut rest) = ([0; RANK_MAX], [0; N], element);
+        for dim in (0..self.rank).rev() {
+            index[dim] = rest % self.dims[dim].max(1);
+            rest /= self.dims[dim].max(1);
+            for (at, strides) in at.iter_mut().zip(&self.strides) {
+                *at += index[dim] * strides[dim];
+            }
+        }
+        (index, at)
+    }
+
     /// The same for the rows from an element on, which begins a row or lies in the only one.
     #[inline(always)]
     fn rows_from<T>(
@@ -205,14 +219,7 @@ impl<const N: usize> Walk<N> {
     ) {
         let last = self.rank - 1;
         let strides = std::array::from_fn(|operand| self.strides[operand][last]);
-        let (mut index, mut at, mut rest) = ([0; RANK_MAX], [0; N], first);
-        for dim in (0..self.rank).rev() {
-            index[dim] = rest % self.dims[dim].max(1);
-            rest /= self.dims[dim].max(1);
-            for (at, strides) in at.iter_mut().zip(&self.strides) {
-                *at += index[dim] * strides[dim];
-            }
-        }
+        let (mut index, mut at) = self.place(first);
         // A part of the only row is a row.
         for row in out.chunks_exact_mut(self.dims[last].min(out.len()).max(1)) {
             of(row, at, strides);
@@ -269,6 +276,9 @@ impl Walk<2> {
         out: &mut [T],
         of: impl Fn(A, B) -> T + Copy,
     ) {
+        if let Some(rows) = self.repeated() {
+            return self.repeat(rows, (a, b), (first, out), of);
+        }
         self.rows_from(first, out, |row, at, strides| {
             let length = row.len();
             match strides {
@@ -289,6 +299,44 @@ impl Walk<2> {
                 _ => row.fill(of(a[at[0]], b[at[1]])),
             }
         });
+    }
+}
+
+impl Walk<2> {
+    /// Rows that the second operand's row is repeated for, when rows are as long as a vector: a
+    /// factor for each map, of maps in blocks.
+    fn repeated(&self) -> Option<usize> {
+        let before = self.rank.checked_sub(2)?;
+        let of =
+            |operand: usize| [self.strides[operand][before], self.strides[operand][before + 1]];
+        let fits = self.dims[before + 1] == LANES && of(0) == [LANES, 1] && of(1) == [0, 1];
+        fits.then_some(self.dims[before])
+    }
+
+    /// The elements from `first` on, which begins a row, with one vector for some rows.
+    fn repeat<A: Plain, B: Plain, T: Plain>(
+        &self,
+        rows: usize,
+        (a, b): (&[A], &[B]),
+        (first, out): (usize, &mut [T]),
+        of: impl Fn(A, B) -> T + Copy,
+    ) {
+        let (mut rest, _) = out.as_chunks_mut::<LANES>();
+        let mut row = first / LANES;
+        while !rest.is_empty() {
+            let (own, behind) = rest.split_at_mut((rows - row % rows).min(rest.len()));
+            let (_, at) = self.place(row * LANES);
+            let (Some(ys), (xs, _)) = (b[at[1]..].first_chunk(), a[at[0]..].as_chunks()) else {
+                return;
+            };
+            let ys: [B; LANES] = *ys;
+            for (to, x) in own.iter_mut().zip(xs) {
+                let x: &[A; LANES] = x;
+                to.iter_mut().zip(x.iter().zip(&ys)).for_each(|(to, (x, y))| *to = of(*x, *y));
+            }
+            row += own.len();
+            rest = behind;
+        }
     }
 }
 
@@ -351,6 +399,34 @@ mod tests {
             let (a, b) = (side(0), side(1));
             let result = a.broadcast(&b).unwrap();
             prop_assert_eq!(sum(&result, &a, &b), expected(&result, &a, &b));
+        }
+    }
+
+    #[test]
+    fn a_vector_for_many_rows() {
+        for (dims, other) in [
+            (&[2, 3, 5, 16][..], &[2, 3, 1, 16][..]),
+            (&[2, 3, 5, 16], &[1, 16]),
+            (&[7, 16], &[16]),
+            (&[4, 1, 3, 2, 16], &[4, 1, 1, 1, 16]),
+            (&[3, 2, 16], &[3, 1, 1]),
+        ] {
+            let (a, b) = (shape(dims), shape(other));
+            assert_eq!(sum(&a, &a, &b), expected(&a, &a, &b), "{dims:?} {other:?}");
+            // Parts that begin at any row.
+            let walk = Walk::new(&a, [&a, &b]);
+            let (xs, ys): (Vec<i64>, Vec<i64>) =
+                ((0..i64::try_from(a.elements()).unwrap()).collect(), (0..999).collect());
+            let whole = |first: usize, count: usize| {
+                let mut out = vec![0i64; count];
+                walk.run(&xs, &ys, first, &mut out, |x, y| x * 1000 + y);
+                out
+            };
+            let (all, row) = (whole(0, a.elements()), walk.row());
+            for first in (0..a.elements()).step_by(row) {
+                let count = (3 * row).min(a.elements() - first);
+                assert_eq!(whole(first, count), all[first..first + count], "from {first}");
+            }
         }
     }
 
