@@ -197,7 +197,7 @@ impl<const N: usize> Walk<N> {
     }
 
     /// Indices of an element, and where it is in each operand.
-    fn place(&self, element: usize) -> ([usize; RANK_MAX], [usize; N]) {
+    pub(super) fn place(&self, element: usize) -> ([usize; RANK_MAX], [usize; N]) {
         let (mut index, mut at, mut rest) = ([0; RANK_MAX], [0; N], element);
         for dim in (0..self.rank).rev() {
             index[dim] = rest % self.dims[dim].max(1);

@@ -10,6 +10,7 @@
 //! tasks of their own. Every step makes the whole shape of the result, of floats, and reads
 //! operands and what the step before it made, once or twice.
 
+use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
 use super::entry;
@@ -27,9 +28,8 @@ pub(super) const ENTRY: Line =
 /// Most steps.
 pub const STEPS_MAX: usize = 8;
 
-/// Most elements of a part: two buffers of it and a part of each operand stay in the first-level
-/// cache.
-const PIECE: usize = if cfg!(test) { 24 } else { 2048 };
+/// Most elements of a part: what lies between two steps stays in the first-level cache.
+const PIECE: usize = if cfg!(test) { 24 } else { 4096 };
 
 /// Bytes of an element.
 const SIZE: usize = size_of::<f32>();
@@ -164,26 +164,43 @@ impl Cut {
         Self { walk, dim, row, rows: (PIECE / row).max(1) }
     }
 
-    /// The part of an operand at a place: its shape, and its first element.
-    fn part(&self, operand: usize, first: usize, count: usize) -> Option<(Shape, usize)> {
-        let (walk, strides) = (&self.walk, &self.walk.strides[operand]);
-        let mut dims = [1; RANK_MAX];
-        for (to, at) in dims.iter_mut().zip(self.dim..walk.rank) {
-            let own = if at == self.dim { count } else { walk.dims[at] };
-            *to = if strides[at] == 0 { 1 } else { own };
+    /// Shapes of a part of so many places, of the result and of each operand.
+    fn part(&self, count: usize) -> Option<Part> {
+        let walk = &self.walk;
+        let shape = |whole: &dyn Fn(usize) -> bool| {
+            let mut dims = [1; RANK_MAX];
+            for (to, at) in dims.iter_mut().zip(self.dim..walk.rank) {
+                let own = if at == self.dim { count } else { walk.dims[at] };
+                *to = if whole(at) { own } else { 1 };
+            }
+            let shape = Shape::new(&dims[..walk.rank - self.dim]).ok()?;
+            Some(TensorInfo::new(DataType::FLOAT, shape))
+        };
+        let result = shape(&|_| true)?;
+        let mut operands = [result; BY_PLACE_MAX];
+        for (to, strides) in operands.iter_mut().zip(&walk.strides) {
+            *to = shape(&|at| strides[at] != 0)?;
         }
-        let (mut place, mut element) = (first, 0);
-        for at in (0..=self.dim).rev() {
-            element += place % walk.dims[at] * strides[at];
-            place /= walk.dims[at];
-        }
-        Some((Shape::new(&dims[..walk.rank - self.dim]).ok()?, element))
+        Some(Part { count, result, operands })
     }
+}
+
+/// Types and shapes of a part.
+struct Part {
+    count: usize,
+    result: TensorInfo,
+    operands: [TensorInfo; BY_PLACE_MAX],
 }
 
 /// A part of what lies between two steps.
 #[repr(align(64))]
 struct Buffer([u8; PIECE * SIZE]);
+
+thread_local! {
+    /// Of each thread, so that no run begins with filling them. No op of a chain is a chain.
+    static BUFFERS: RefCell<[Buffer; 2]> =
+        const { RefCell::new([Buffer([0; PIECE * SIZE]), Buffer([0; PIECE * SIZE])]) };
+}
 
 /// What a step reads.
 struct Parts<'a>([(TensorInfo, &'a [u8]); 2], usize);
@@ -203,19 +220,15 @@ impl Inputs for Parts<'_> {
 }
 
 impl Chain {
-    /// Some places of the dim that is cut.
+    /// Some places of the dim that is cut, from one on.
     fn places(
         &self,
         (cut, operands): (&Cut, &[&[u8]; BY_PLACE_MAX]),
-        (first, count): (usize, usize),
+        (first, part): (usize, &Part),
         (out, buffers): (&mut [u8], &mut [Buffer; 2]),
     ) -> Result<(), Fault> {
-        let mut dims = [1; RANK_MAX];
-        let whole = cut.walk.rank - cut.dim;
-        dims[..whole].copy_from_slice(&cut.walk.dims[cut.dim..cut.walk.rank]);
-        dims[0] = count;
-        let shape = Shape::new(&dims[..whole]).map_err(|_| Fault::Memory)?;
-        let info = TensorInfo::new(DataType::FLOAT, shape);
+        let (_, elements) = cut.walk.place(first * cut.row);
+        let info = part.result;
         let [a, b] = buffers;
         let (mut before, mut next) = (a, b);
         for (index, step) in self.steps.iter().enumerate() {
@@ -224,11 +237,10 @@ impl Chain {
                 *to = match source {
                     Source::Before => (info, &before.0[..out.len()]),
                     Source::Operand(operand) => {
-                        let part = cut.part(*operand, first, count);
-                        let (shape, element) = part.ok_or(Fault::Memory)?;
-                        let bytes = operands[*operand].get(element * SIZE..);
-                        let own = bytes.and_then(|own| own.get(..shape.elements() * SIZE));
-                        (TensorInfo::new(DataType::FLOAT, shape), own.ok_or(Fault::Memory)?)
+                        let own = part.operands[*operand];
+                        let bytes = operands[*operand].get(elements[*operand] * SIZE..);
+                        let bytes = bytes.and_then(|bytes| bytes.get(..own.bytes()));
+                        (own, bytes.ok_or(Fault::Memory)?)
                     }
                 };
             }
@@ -240,6 +252,30 @@ impl Chain {
             std::mem::swap(&mut before, &mut next);
         }
         Ok(())
+    }
+
+    /// A part of the result, from a place on.
+    fn rows(
+        &self,
+        (cut, operands): (&Cut, &[&[u8]; BY_PLACE_MAX]),
+        (first, out): (usize, &mut [u8]),
+    ) -> Result<(), Fault> {
+        let (row, length) = (cut.row * SIZE, cut.walk.dims[cut.dim]);
+        let mut part = cut.part(cut.rows.min(length)).ok_or(Fault::Memory)?;
+        let (mut at, mut rest) = (first, out);
+        BUFFERS.with(|buffers| {
+            let mut buffers = buffers.try_borrow_mut().map_err(|_| Fault::Memory)?;
+            while !rest.is_empty() {
+                let count = cut.rows.min(length - at % length).min(rest.len() / row);
+                if part.count != count {
+                    part = cut.part(count).ok_or(Fault::Memory)?;
+                }
+                let (own, behind) = std::mem::take(&mut rest).split_at_mut(count * row);
+                self.places((cut, operands), (at, &part), (own, &mut buffers))?;
+                (at, rest) = (at + count, behind);
+            }
+            Ok(())
+        })
     }
 }
 
@@ -275,20 +311,10 @@ impl Op for Chain {
         let bytes = |index| if index < inputs.count() { inputs.bytes(index) } else { &[] };
         let operands: [&[u8]; BY_PLACE_MAX] = std::array::from_fn(bytes);
         let outcome = Mutex::new(Ok(()));
-        let (row, length) = (cut.row * SIZE, cut.walk.dims[cut.dim]);
         let cost = team::moved(cut.row).saturating_mul(self.steps.len());
-        team::deal(output.team, output.bytes, (row, cost), |first, part| {
-            let mut buffers = [Buffer([0; PIECE * SIZE]), Buffer([0; PIECE * SIZE])];
-            let (mut at, mut rest) = (first, part);
-            while !rest.is_empty() {
-                let count = cut.rows.min(length - at % length).min(rest.len() / row);
-                let (own, behind) = rest.split_at_mut(count * row);
-                let parts = (own, &mut buffers);
-                if let Err(fault) = self.places((&cut, &operands), (at, count), parts) {
-                    *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Err(fault);
-                    return;
-                }
-                (at, rest) = (at + count, behind);
+        team::deal(output.team, output.bytes, (cut.row * SIZE, cost), |first, part| {
+            if let Err(fault) = self.rows((&cut, &operands), (first, part)) {
+                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Err(fault);
             }
         });
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
