@@ -28,6 +28,8 @@ codes! {
     SUCCESS = 0, "success";
     /// Generic failure of the executor protocol (GE `FAILED`).
     FAILED = 0xFFFF_FFFF, "failed";
+    /// The state of a model does not allow this (device-runtime §3.2).
+    AICPU_STATE = 21_103, "not allowed in this state of the model";
     /// A bad argument on the runtime API.
     INVALID_VALUE = 107_000, "invalid argument";
     /// A bad argument on the graph and exchange API (`ACL_ERROR_GE_PARAM_INVALID`).

@@ -19,6 +19,7 @@ pub mod journal;
 pub mod kill;
 pub mod layout;
 pub mod mbuf;
+pub mod model_state;
 pub mod owner;
 pub mod pool;
 pub mod primitive;

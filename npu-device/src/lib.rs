@@ -47,7 +47,9 @@ pub use context::Context;
 pub use device::{Config, Device};
 pub use event::{Event, EventFlags};
 pub use executor_core::error::Code;
-pub use feed::{Abnormal, Align, Feed, FeedConfig, FeedOp, FeedState, Head, Message, MessageQueue};
+pub use feed::{
+    Abnormal, Align, Feed, FeedConfig, Head, Message, MessageQueue, ModelOp, ModelState,
+};
 pub use kernel::{Call, Fault, Function, Kernel};
 pub use label::{Label, LabelList};
 pub use memory::{Memory, RawMemory};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use executor_core::error::Code;
+use executor_core::model_state::ModelOp;
 use executor_core::owner::SlotId;
 use executor_core::pool::Worker;
 use executor_core::primitive::Ordering;
@@ -23,7 +24,7 @@ use sys::doorbell::EventFd;
 use crate::cores::{Cores, Seat};
 use crate::load;
 use crate::model::{self, Model, Models};
-use crate::place::{Answer, Desk, Order, Orders, STATE_FREE};
+use crate::place::{Answer, Desk, Order, Orders, Rounds, STATE_FREE};
 use crate::task::Loaded;
 
 /// Longest wait for room in the response queue, milliseconds (executor-deployer §1.5).
@@ -266,7 +267,8 @@ impl Device {
         let broken = || Failure::new(Code::DRV_INTERNAL, "the place has no worker");
         let place = self.places.get_mut(index).ok_or_else(broken)?;
         let worker = place.worker.take().ok_or_else(broken)?;
-        let control = Orders { desk: place.desk, seat };
+        let rounds = Rounds::new(request.execute_times);
+        let control = Orders { desk: place.desk, seat, rounds };
         let mut node = Node::new(group, worker, control).ok_or_else(broken)?;
         node.waiter.nudged = nudged;
         let ctl = node.ctl();
@@ -280,6 +282,11 @@ impl Device {
                 return Err(failure);
             }
         };
+        let entered = node.control.desk.life.enter(&[ModelOp::Load]);
+        if let Err(refused) = entered {
+            place.worker = Some(node.worker);
+            return Err(Failure::new(Code::AICPU_STATE, refused.to_string()));
+        }
         let resume = node::adopt(&mut node);
         ctl.last_code.store(0, Ordering::Release);
         let load::Parts { sources, targets, arena } = parts;

@@ -2,8 +2,7 @@
 //! of it.
 //!
 //! Parts of the protocol that this version does not have are refused with their name, rather than
-//! ignored: dynamic models, exceptions by trans_id, status reports, invoked models, a
-//! limited number of rounds.
+//! ignored: dynamic models, exceptions by trans_id, status reports, invoked models.
 
 use std::sync::Arc;
 
@@ -58,7 +57,6 @@ pub(crate) fn refuse_unsupported(request: &LoadModelRequest) -> Result<(), Failu
         (request.enable_exception_catch, missing, "exceptions by trans_id"),
         (request.is_dynamic_sched && request.need_report_status, missing, "status reports"),
         (!request.invoked_model_queues_attrs.is_empty(), missing, "invoked models"),
-        (request.execute_times > 0, missing, "a limited number of rounds (execute_times)"),
     ];
     match unsupported.iter().find(|(asked, ..)| *asked) {
         Some((_, code, what)) => {

@@ -4,22 +4,25 @@
 //! thread:  waits for an order ⇄ runs the node loop of its model
 //! main:    puts one order on the desk, kicks the thread's waiter, sleeps until it is answered
 //! ```
-//! | order | without a model | with one |
-//! |---|---|---|
-//! | Run | takes the model, answers when its loop has begun | – |
-//! | Stop | – | the loop ends between two sets or in a wait; what it holds stays |
-//! | Restart | – | everything held and queued is dropped, the loop begins anew |
-//! | Unload | – | as Restart, then the model is given back |
-//! | End | the thread ends | the thread ends; what it holds is the sweep's |
+//! | order | operations | without a model | with one |
+//! |---|---|---|---|
+//! | Run | execute | takes the model, answers when its loop has begun | – |
+//! | Stop | stop | – | the loop ends between two sets or in a wait; what it holds stays |
+//! | Restart | clearInput, restart, execute | – | everything held and queued is dropped, the loop begins anew |
+//! | Unload | destroy | – | everything held and queued is dropped, the model is given back |
+//! | End | – | the thread ends | the thread ends; what it holds is the sweep's |
 //!
-//! A loop that waits for a core of the device is in a wait as in any other.
+//! The loop itself does endGraph behind each run and execute before the next set; a fault that ends
+//! it for good is a taskReport. Loading is main's. A loop that waits for a core of the device is in a wait as in any other.
 //!
 //! Whoever has the [`Loaded`] has the slot's worker: the thread between Run and Unload, else main.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use executor_core::abi::control::SlotCtl;
 use executor_core::error::Code;
+use executor_core::model_state::{ModelOp, ModelState, Refused};
 use executor_core::pool::Worker;
 use executor_core::primitive::Ordering as Order32;
 use executor_rt::log::Logger;
@@ -34,6 +37,9 @@ use crate::task::{Loaded, Run};
 const STATE_STOPPED: u32 = 7;
 /// `SlotCtl::state` of a place without a model: ready for one.
 pub(crate) const STATE_FREE: u32 = 2;
+
+/// What a clear request of type 2 does to a model.
+pub(crate) const RESTART: [ModelOp; 3] = [ModelOp::ClearInput, ModelOp::Restart, ModelOp::Execute];
 
 /// What main wants of a place's thread.
 #[derive(Debug)]
@@ -61,6 +67,40 @@ pub(crate) enum Answer {
     Given(Box<Loaded>),
 }
 
+/// Where a place's model is in the table of [`ModelState`]: a word of its slot, for all to see.
+///
+/// Whoever has the slot's worker changes it. Main asks what is allowed before it gives an order: the
+/// thread only goes from RUNNING to IDLE and back meanwhile, which makes no difference to an order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Life {
+    ctl: &'static SlotCtl,
+}
+
+impl Life {
+    /// Of an empty place, whatever a dead process left in the word.
+    pub(crate) fn new(ctl: &'static SlotCtl) -> Life {
+        ctl.model.store(ModelState::Uninit as u64, Order32::Release);
+        Life { ctl }
+    }
+
+    pub(crate) fn state(self) -> ModelState {
+        let word = self.ctl.model.load(Order32::Acquire);
+        ModelState::from_word(word).unwrap_or(ModelState::Uninit)
+    }
+
+    /// Goes through all of `ops`, or through none of them.
+    pub(crate) fn enter(self, ops: &[ModelOp]) -> Result<(), Refused> {
+        let after = self.check(ops)?;
+        self.ctl.model.store(after as u64, Order32::Release);
+        Ok(())
+    }
+
+    /// The state after all of `ops`.
+    pub(crate) fn check(self, ops: &[ModelOp]) -> Result<ModelState, Refused> {
+        ops.iter().try_fold(self.state(), |state, op| state.after(*op))
+    }
+}
+
 /// Where main and a thread meet. It lives for ever.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -71,6 +111,8 @@ pub(crate) struct Desk {
     waiting: AtomicBool,
     /// The code that ended the loop for good; 0 = none did.
     failed: AtomicU32,
+    /// The state of the model.
+    pub(crate) life: Life,
     own: Waiter<'static>,
     main: Waiter<'static>,
 }
@@ -82,13 +124,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Desk {
     /// `own` is the sleeping place of the slot, `main` that of the main thread.
-    pub(crate) fn new(own: Waiter<'static>, main: Waiter<'static>) -> &'static Desk {
+    pub(crate) fn new(own: Waiter<'static>, main: Waiter<'static>, life: Life) -> &'static Desk {
         Box::leak(Box::new(Desk {
             order: Mutex::new(None),
             answer: Mutex::new(None),
             news: Condvar::new(),
             waiting: AtomicBool::new(false),
             failed: AtomicU32::new(0),
+            life,
             own,
             main,
         }))
@@ -142,17 +185,44 @@ impl Desk {
     }
 }
 
-/// What a loop has to do with others: an order on the desk ends it, and it computes only while
+/// What a loop has to do with others: an order on the desk ends it, as the last of its rounds does,
+/// and it computes only while
 /// its seat holds a core of the device.
 #[derive(Debug)]
 pub(crate) struct Orders {
     pub(crate) desk: &'static Desk,
     pub(crate) seat: Seat,
+    pub(crate) rounds: Rounds,
+}
+
+/// How many sets the model still takes (`execute_times`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rounds {
+    all: Option<u32>,
+    left: Option<u32>,
+}
+
+impl Rounds {
+    /// Of a load request: what is not positive is for ever.
+    pub(crate) fn new(execute_times: i32) -> Rounds {
+        let all = u32::try_from(execute_times).ok().filter(|times| *times > 0);
+        Rounds { all, left: all }
+    }
+
+    /// One more set is answered.
+    pub(crate) fn count(&mut self) {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+    }
+
+    /// All sets were taken: the rest waits in its queues.
+    pub(crate) fn is_over(self) -> bool {
+        self.left == Some(0)
+    }
 }
 
 impl Control for Orders {
     fn is_waiting(&mut self, _worker: &Worker<'static>) -> bool {
-        self.desk.waiting.load(Ordering::Acquire)
+        self.desk.waiting.load(Ordering::Acquire) || self.rounds.is_over()
     }
 
     fn rest(&mut self) {
@@ -172,22 +242,28 @@ pub(crate) fn serve(desk: &'static Desk) {
     loop {
         let end = match (desk.next(), model.as_deref_mut()) {
             (Order::Run(mut loaded, resume), None) => {
+                enter(desk, &loaded, &[ModelOp::Execute]);
                 let end = run(desk, &mut loaded, resume, Answer::Done);
                 model = Some(loaded);
                 end
             }
             (Order::Restart, Some(loaded)) => {
                 let (inputs, outputs) = clear(loaded);
+                enter(desk, loaded, &RESTART);
+                let rounds = &mut loaded.node.control.rounds;
+                rounds.left = rounds.all;
                 run(desk, loaded, Resume::Fresh, Answer::Dropped(inputs, outputs))
             }
             (Order::Stop, Some(loaded)) => {
                 set_state(loaded, STATE_STOPPED);
+                enter(desk, loaded, &[ModelOp::Stop]);
                 desk.reply(Answer::Done);
                 End::Clean
             }
             (Order::Unload, Some(loaded)) => {
                 clear(loaded);
                 set_state(loaded, STATE_FREE);
+                enter(desk, loaded, &[ModelOp::Destroy]);
                 if let Some(loaded) = model.take() {
                     desk.reply(Answer::Given(loaded));
                 }
@@ -208,6 +284,15 @@ fn set_state(loaded: &Loaded, state: u32) {
     loaded.node.ctl().state.store(state, Order32::Release);
 }
 
+/// What main has found to be allowed.
+fn enter(desk: &Desk, loaded: &Loaded, ops: &[ModelOp]) {
+    match desk.life.enter(ops) {
+        Ok(()) => report::info(loaded.logger, None, format_args!("{}", desk.life.state())),
+        // A peer wrote over the word.
+        Err(refused) => report::error(loaded.logger, None, format_args!("{refused}")),
+    }
+}
+
 fn clear(loaded: &mut Loaded) -> (u64, u64) {
     loaded.drop_outputs();
     loaded.node.clear()
@@ -218,8 +303,15 @@ fn run(desk: &'static Desk, loaded: &mut Loaded, resume: Resume, begun: Answer) 
     let (logger, ctl) = (loaded.logger, loaded.node.ctl());
     let end = Processor::new(Run(loaded), logger).run(resume, || desk.reply(begun));
     loaded.node.publish();
+    let rounds = loaded.node.control.rounds;
+    if let (End::Clean, true, Some(all)) = (end, rounds.is_over(), rounds.all) {
+        set_state(loaded, STATE_FREE);
+        let state = desk.life.state();
+        report::info(logger, None, format_args!("{state} after {all} sets; its inputs wait"));
+    }
     if let End::Code(code) = end {
         ctl.last_code.store(code.0, Order32::Release);
+        enter(desk, loaded, &[ModelOp::TaskReport]);
         report::error(logger, None, format_args!("the model's loop ends: {code}"));
     }
     end

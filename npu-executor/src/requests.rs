@@ -2,6 +2,7 @@
 
 use executor_core::error::Code;
 use executor_core::mbuf::Mbuf;
+use executor_core::model_state::ModelOp;
 use executor_rt::control::unexpected;
 use executor_rt::interpose::{self, late_setup};
 use executor_rt::node::{self, End};
@@ -13,7 +14,7 @@ use executor_rt::{payload, report};
 
 use crate::device::Device;
 use crate::load;
-use crate::place::{Answer, Order};
+use crate::place::{Answer, Order, RESTART};
 
 type Outcome = Result<(), Failure>;
 
@@ -102,8 +103,21 @@ impl Device {
         if keys.is_empty() {
             return Err(failed(format!("{TEXT_NO_SUCH_MODEL}: clear of root model {root}")));
         }
-        for key in keys {
-            let Some(handle) = self.handles.get(&key).cloned() else { continue };
+        let handles: Vec<_> =
+            keys.iter().filter_map(|key| self.handles.get(key).cloned()).collect();
+        let ops: &[ModelOp] = match clear {
+            Clear::Stop => &[ModelOp::Stop],
+            Clear::Restart => &RESTART,
+        };
+        // All of them or none.
+        for handle in &handles {
+            let Some(place) = self.places.get(handle.place) else { continue };
+            place.desk.life.check(ops).map_err(|refused| {
+                let text = format!("clear of {}: {refused}", handle.name);
+                Failure::new(Code::AICPU_STATE, text)
+            })?;
+        }
+        for handle in handles {
             let order = match clear {
                 Clear::Stop => Order::Stop,
                 Clear::Restart => Order::Restart,

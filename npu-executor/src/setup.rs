@@ -28,7 +28,7 @@ use crate::cores::Cores;
 use crate::device::{Device, Nothing, Place};
 use crate::load;
 use crate::model::Models;
-use crate::place::{self, Desk, STATE_FREE};
+use crate::place::{self, Desk, Life, STATE_FREE};
 
 /// Longest wait for the grant of a message queue, milliseconds (executor-deployer §1.4).
 const ATTACH_MS: u64 = 10_000;
@@ -176,7 +176,8 @@ fn start_threads(device: &mut Device, env: &Environment) -> Result<(), Failure> 
     for slot in &env.attached.also {
         let worker = env.attached.worker_of(*slot, 0, env.generation);
         let worker = worker.map_err(|e| Failure::new(e.code(), e.to_string()))?;
-        let desk = Desk::new(waiter(env, *slot)?, device.node.waiter);
+        let life = Life::new(worker.private.ctl);
+        let desk = Desk::new(waiter(env, *slot)?, device.node.waiter, life);
         let thread = std::thread::Builder::new().name(format!("model-{}", slot.0));
         let thread = thread.spawn(move || place::serve(desk));
         let thread = thread.map_err(|e| Failure::new(Code::FAILED, format!("thread: {e}")))?;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use executor_core::abi::{DataFlag, MsgType, RuntimeTensorDesc, TENSOR_DESC_SIZE};
 use executor_core::error::Code;
 use executor_core::mbuf::Mbuf;
+use executor_core::model_state::{ModelOp, ModelState};
 use executor_core::pool::Worker;
 use executor_rt::log::Logger;
 use executor_rt::node::reader::Reader;
@@ -305,9 +306,25 @@ impl Task for Run<'_> {
         let start = self.0.node.options.timing.then(MonoTime::now);
         let verdict = self.0.execute();
         self.0.node.control.seat.leave();
+        let life = self.0.node.control.desk.life;
+        // Allowed while it runs.
+        let _ended = life.enter(&[ModelOp::EndGraph]);
         if let Some(start) = start {
             add(&self.0.node.ctl().user_ns, MonoTime::now().since_ns(start));
         }
         verdict
+    }
+
+    /// Once more, unless that was the last round. A set that was answered without a run leaves the
+    /// model RUNNING.
+    fn release(&mut self) {
+        let control = &mut self.0.node.control;
+        control.rounds.count();
+        let (over, idle) =
+            (control.rounds.is_over(), control.desk.life.state() == ModelState::Idle);
+        if over != idle {
+            let op = if over { ModelOp::EndGraph } else { ModelOp::Execute };
+            let _entered = control.desk.life.enter(&[op]);
+        }
     }
 }

@@ -352,8 +352,10 @@ words! {
         trans_id: AtomicU64,
         /// Messages that came after their id was given up, and were dropped.
         late: AtomicU64,
+        /// [`crate::model_state::ModelState`] number of a model; 0 for what has none.
+        model: AtomicU64,
         /// Zero.
-        reserved: [AtomicU64; 11],
+        reserved: [AtomicU64; 10],
     }
 }
 

@@ -62,7 +62,7 @@ layouts! {
         set_done = 32, committed = 40, attempts = 48, progress = 56, setup_allocations = 64,
         runtime_allocations = 72, user_allocations = 80, bytes_copied = 88, processed = 96,
         user_ns = 104, parks = 112, pool_waits = 120, coded = 128, trans_id = 136, late = 144,
-        reserved = 152
+        model = 152, reserved = 160
     }
     Journal 64 64 { operation = 0, detail = 8, done = 16 }
     LaneCtl 64 64 {

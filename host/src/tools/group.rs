@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use executor_core::inspect;
+use executor_core::model_state::ModelState;
 use executor_core::owner::{Owner, SlotState};
 use executor_core::primitive::Ordering;
 use executor_rt::attach::{Attached, Role, attach};
@@ -41,6 +42,8 @@ pub struct NodeState {
     pub coded: u64,
     /// Messages that came after their id was given up.
     pub late: u64,
+    /// State of a model; `None` for what has none.
+    pub model: Option<ModelState>,
     /// trans_id of the set that is in the function.
     pub busy_with: Option<u64>,
 }
@@ -131,6 +134,8 @@ impl GroupView {
             processed: part.processed.load(get),
             coded: part.coded.load(get),
             late: part.late.load(get),
+            model: ModelState::from_word(part.model.load(get))
+                .filter(|model| *model != ModelState::Uninit),
             busy_with: (delivered > done).then(|| part.trans_id.load(get)),
         })
     }

@@ -13,7 +13,6 @@ mod alarm;
 mod align;
 mod message;
 mod run;
-mod state;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -24,6 +23,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak
 use std::time::{Duration, Instant};
 
 use executor_core::error::Code;
+use executor_core::model_state::Refused;
+pub use executor_core::model_state::{ModelOp, ModelState};
 
 use crate::codes::{
     AICPU_IN_WORKING, AICPU_PARAM_INVALID, AICPU_STATE, EXEC_MODEL_QUEUE_ID_INVALID, Error,
@@ -39,7 +40,6 @@ use crate::stream::{Stream, StreamFlags};
 use alarm::Alarm;
 pub use message::{Head, Message, MessageQueue};
 use run::Run;
-pub use state::{FeedOp, FeedState};
 use waits::Waits;
 
 /// How messages of several inputs are put together.
@@ -106,7 +106,7 @@ pub struct Feed {
 #[derive(Debug)]
 struct Shared {
     context: Context,
-    state: Mutex<FeedState>,
+    state: Mutex<ModelState>,
     /// Held by a call that changes the whole.
     operation: Mutex<()>,
     loaded: Mutex<Option<Arc<Loaded>>>,
@@ -146,7 +146,7 @@ impl Feed {
         Self {
             shared: Arc::new(Shared {
                 context: context.clone(),
-                state: Mutex::new(FeedState::Uninit),
+                state: Mutex::new(ModelState::Uninit),
                 operation: Mutex::default(),
                 loaded: Mutex::default(),
                 generation: AtomicU64::new(0),
@@ -160,7 +160,7 @@ impl Feed {
 
     /// Its state.
     #[must_use]
-    pub fn state(&self) -> FeedState {
+    pub fn state(&self) -> ModelState {
         *lock(&self.shared.state)
     }
 
@@ -180,10 +180,10 @@ impl Feed {
         let _alone = self.alone()?;
         let shared = &self.shared;
         let state = self.state();
-        state.after(FeedOp::Load).ok_or_else(|| wrong_state(state, FeedOp::Load))?;
+        state.after(ModelOp::Load).map_err(wrong_state)?;
         *lock(&shared.loaded) = Some(Loaded::new(shared, config)?);
         shared.iterations.store(0, Ordering::Release);
-        shared.enter(FeedOp::Load)
+        shared.enter(ModelOp::Load)
     }
 
     /// Begins to take sets. What was under way is gone.
@@ -191,7 +191,7 @@ impl Feed {
     /// # Errors
     /// 21103 in a state that does not allow it, 21100 while another such call is under way.
     pub fn execute(&self) -> Result<()> {
-        self.operate(FeedOp::Execute, |shared| {
+        self.operate(ModelOp::Execute, |shared| {
             let loaded = shared.loaded()?;
             let mut run = lock(&loaded.run);
             shared.generation.fetch_add(1, Ordering::AcqRel);
@@ -209,7 +209,7 @@ impl Feed {
     /// # Errors
     /// As [`Feed::execute`]; 207000 for the run of a model that comes of a capture, which goes on.
     pub fn abort(&self) -> Result<()> {
-        self.operate(FeedOp::Abort, |shared| {
+        self.operate(ModelOp::Abort, |shared| {
             let model = &shared.loaded()?.config.model;
             if model.is_running() { model.abort() } else { Ok(()) }
         })
@@ -220,7 +220,7 @@ impl Feed {
     /// # Errors
     /// As [`Feed::execute`].
     pub fn stop(&self) -> Result<()> {
-        self.operate(FeedOp::Stop, |_| Ok(()))
+        self.operate(ModelOp::Stop, |_| Ok(()))
     }
 
     /// After a stop: can be executed again.
@@ -228,7 +228,7 @@ impl Feed {
     /// # Errors
     /// As [`Feed::execute`].
     pub fn restart(&self) -> Result<()> {
-        self.operate(FeedOp::Restart, |shared| shared.loaded().map(drop))
+        self.operate(ModelOp::Restart, |shared| shared.loaded().map(drop))
     }
 
     /// After a stop: empties its input queues and what it has of them.
@@ -236,7 +236,7 @@ impl Feed {
     /// # Errors
     /// As [`Feed::execute`].
     pub fn clear_inputs(&self) -> Result<()> {
-        self.operate(FeedOp::ClearInput, |shared| {
+        self.operate(ModelOp::ClearInput, |shared| {
             let loaded = shared.loaded()?;
             lock(&loaded.run).rewind(loaded.queues.len(), &loaded.config.align);
             loaded.queues.iter().for_each(MessageQueue::clear);
@@ -249,7 +249,7 @@ impl Feed {
     /// # Errors
     /// 21100 while another such call is under way.
     pub fn destroy(&self) -> Result<()> {
-        self.operate(FeedOp::Destroy, |shared| {
+        self.operate(ModelOp::Destroy, |shared| {
             shared.generation.fetch_add(1, Ordering::AcqRel);
             let Some(loaded) = lock(&shared.loaded).take() else { return Ok(()) };
             let model = &loaded.config.model;
@@ -291,7 +291,7 @@ impl Feed {
     }
 
     /// Such a call, where the state allows it; what turns do meanwhile is by the new state.
-    fn operate(&self, op: FeedOp, act: impl FnOnce(&Arc<Shared>) -> Result<()>) -> Result<()> {
+    fn operate(&self, op: ModelOp, act: impl FnOnce(&Arc<Shared>) -> Result<()>) -> Result<()> {
         let _alone = self.alone()?;
         self.shared.enter(op)?;
         act(&self.shared)
@@ -311,9 +311,9 @@ impl Drop for Shared {
 
 impl Shared {
     /// Into the state that follows.
-    fn enter(&self, op: FeedOp) -> Result<()> {
+    fn enter(&self, op: ModelOp) -> Result<()> {
         let mut state = lock(&self.state);
-        *state = state.after(op).ok_or_else(|| wrong_state(*state, op))?;
+        *state = state.after(op).map_err(wrong_state)?;
         Ok(())
     }
 
@@ -345,8 +345,8 @@ impl Shared {
     }
 }
 
-fn wrong_state(state: FeedState, op: FeedOp) -> Error {
-    Error::new(AICPU_STATE, format!("{op:?} is not allowed in the state {state:?}"))
+fn wrong_state(refused: Refused) -> Error {
+    Error::new(AICPU_STATE, refused.to_string())
 }
 
 /// Queues, each once, and where each of the given ones is among them.

@@ -7,7 +7,7 @@ use executor_core::error::Code;
 use crate::codes::{AICPU_DRIVER, AICPU_TASK_FAILED};
 use crate::feed::align::{Gather, REPORTED, Set};
 use crate::feed::message::{Head, Message};
-use crate::feed::{Align, FeedOp, FeedState, Loaded, Shared};
+use crate::feed::{Align, Loaded, ModelOp, ModelState, Shared};
 use crate::lock::lock;
 
 /// What a set goes through, in this order.
@@ -90,7 +90,7 @@ impl Shared {
         let Ok(loaded) = self.loaded() else { return };
         let mut run = lock(&loaded.run);
         while generation == self.generation.load(Ordering::Acquire) {
-            if self.enter(FeedOp::RunTask).is_err() {
+            if self.enter(ModelOp::RunTask).is_err() {
                 return;
             }
             let work = loaded.work(run.at);
@@ -112,7 +112,7 @@ impl Shared {
                     let last = [AICPU_TASK_FAILED, AICPU_DRIVER].contains(&code);
                     if last || !loaded.config.abnormal.catch {
                         // A set whose model has ended is idle, which no report changes.
-                        drop(self.enter(FeedOp::TaskReport));
+                        drop(self.enter(ModelOp::TaskReport));
                         return self.end(code);
                     }
                     if run.code == 0 {
@@ -126,7 +126,7 @@ impl Shared {
     /// From idle to the next set, unless somebody stopped it.
     fn repeat(&self) -> bool {
         let mut state = lock(&self.state);
-        let next = state.after(FeedOp::Execute).filter(|_| *state == FeedState::Idle);
+        let next = state.after(ModelOp::Execute).ok().filter(|_| *state == ModelState::Idle);
         if let Some(next) = next {
             *state = next;
         }
@@ -146,7 +146,7 @@ impl Shared {
 
     /// The end of the model is there, or need not be waited for.
     pub(super) fn end_graph(&self, loaded: &Loaded) {
-        if self.enter(FeedOp::EndGraph).is_ok() {
+        if self.enter(ModelOp::EndGraph).is_ok() {
             self.event(loaded.end_place());
         }
     }
