@@ -68,6 +68,8 @@ codes! {
     ACL_FAILURE = 500_001, "failure";
     /// Waiting took longer than its deadline (driver `WAIT_TIMEOUT`).
     REPORT_TIMEOUT = 507_012, "timed out";
+    /// A message that has to have a time has none: 21001 of the device, as it leaves in a head.
+    AICPU_PARAM_INVALID = 521_001, "input of the model without a time";
     /// An input of a model did not come: 21108 of the device, as it leaves in a head.
     AICPU_DISCARD_DATA = 521_108, "inputs of the model not aligned";
     /// An unknown driver error.

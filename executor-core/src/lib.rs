@@ -20,6 +20,7 @@ pub mod kill;
 pub mod layout;
 pub mod mbuf;
 pub mod model_state;
+pub mod near;
 pub mod owner;
 pub mod pool;
 pub mod primitive;

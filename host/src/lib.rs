@@ -48,9 +48,9 @@ pub use check::CheckedFlow;
 pub use deploy::DeployOptions;
 pub use error::{CheckError, DeployError, Error, PlanError, ReadError, Refused};
 pub use graph::{
-    Align, AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, Named,
-    NodeInput, NodeOutput, Priority, QueuePolicy, Restart, RestartPolicy, SessionSettings, Shape,
-    TensorDesc, WritableInputs,
+    Align, AlignTime, AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput,
+    Named, NodeInput, NodeOutput, Priority, QueuePolicy, Restart, RestartPolicy, SessionSettings,
+    Shape, TensorDesc, WritableInputs,
 };
 pub use plan::{DeployPlan, Limits};
 pub use sys::clock::MonoTime;

@@ -496,6 +496,22 @@ const VALUES: &[Case] = &[
         "function: scale\n    align: {max_cache: 4}",
         &["`scale`: `align`", "a node with 1 input(s)", "several inputs"],
     ),
+    (
+        "function: join",
+        "function: join\n    align_time: {interval: 5, offsets: [1], timeout_ms: 0}",
+        &["`join`: `align_time`", "1 `offsets` for 2 input(s)", "`timeout_ms` 0"],
+    ),
+    (
+        "function: join",
+        "function: join\n    align_time: {interval: 5}\n    align: {max_cache: 4}",
+        &["`join`: `align_time`", "by id or by time", "remove one of the two"],
+    ),
+    (
+        "function: scale",
+        "function: scale\n    align_time: {interval: 5}",
+        &["`scale`: `align_time`", "a node with 1 input(s)"],
+    ),
+    ("function: join", "function: join\n    align_time: {offsets: [0, 1]}", &["no `interval`"]),
     ("name: g", "name: g\nsession: {max_open: 0}", &["session `max_open`", "1 to 1048576"]),
     ("name: g", "name: g\nsession: {deadline_ms: 0}", &["session `deadline_ms`"]),
 ];

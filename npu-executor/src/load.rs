@@ -10,6 +10,7 @@ use executor_core::abi::{RuntimeTensorDesc, TENSOR_DESC_SIZE};
 use executor_core::error::Code;
 use executor_core::gate::Level;
 use executor_rt::log::Logger;
+use executor_rt::node::by_time::Codes;
 use executor_rt::node::open::{self, Ports};
 use executor_rt::node::{Failure, Node, request};
 use executor_rt::proto::LoadModelRequest;
@@ -97,6 +98,7 @@ pub(crate) fn fill(
     node.options = request::options(request, Code::PARAM_INVALID)?;
     let align = request::align(request, Code::PARAM_INVALID)?;
     let (queues, sources) = sources(request, model)?;
+    let align_time = request::align_time(request, queues.len(), Code::PARAM_INVALID)?;
     let outputs = request::outputs(request);
     let (found, has) = (outputs.len(), model.outputs().len());
     // A model without outputs may have queues that say that a set is done.
@@ -108,6 +110,8 @@ pub(crate) fn fill(
         Ports { name: &name(request), inputs: &queues, outputs: &outputs, limit_ms: ATTACH_MS };
     open::ports(node, ports, logger)?;
     node.reader.align(align, Code::AICPU_DISCARD_DATA);
+    let codes = Codes { apart: Code::AICPU_DISCARD_DATA, timeless: Code::AICPU_PARAM_INVALID };
+    node.reader.align_by_time(align_time, codes);
     let mut targets = targets.into_boxed_slice();
     for (port, target) in targets.iter_mut().enumerate() {
         if node.writer.ports.get(port).is_none_or(std::ops::Range::is_empty) {

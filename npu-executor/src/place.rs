@@ -8,12 +8,14 @@
 //! |---|---|---|---|
 //! | Run | execute | takes the model, answers when its loop has begun | – |
 //! | Stop | stop | – | the loop ends between two sets or in a wait; what it holds stays |
-//! | Restart | clearInput, restart, execute | – | everything held and queued is dropped, the loop begins anew |
-//! | Unload | destroy | – | everything held and queued is dropped, the model is given back |
+//! | Restart | clearInput, restart, execute | – | drops all held and queued, begins anew |
+//! | Unload | destroy | – | drops all held and queued, gives the model back |
 //! | End | – | the thread ends | the thread ends; what it holds is the sweep's |
 //!
 //! The loop itself does endGraph behind each run and execute before the next set; a fault that ends
-//! it for good is a taskReport. Loading is main's. A loop that waits for a core of the device is in a wait as in any other.
+//! it for good is a taskReport. Loading is main's.
+//!
+//! A loop that waits for a core of the device is in a wait as in any other.
 //!
 //! Whoever has the [`Loaded`] has the slot's worker: the thread between Run and Unload, else main.
 
@@ -69,8 +71,8 @@ pub(crate) enum Answer {
 
 /// Where a place's model is in the table of [`ModelState`]: a word of its slot, for all to see.
 ///
-/// Whoever has the slot's worker changes it. Main asks what is allowed before it gives an order: the
-/// thread only goes from RUNNING to IDLE and back meanwhile, which makes no difference to an order.
+/// Whoever has the slot's worker changes it. Main asks what is allowed before it gives an order:
+/// the thread only goes from RUNNING to IDLE and back meanwhile, which makes no difference to one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
     ctl: &'static SlotCtl,

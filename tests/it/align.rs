@@ -29,7 +29,7 @@ fn slow() -> FlowNode {
     FlowNode { stall_ms: 600_000, ..node }
 }
 
-fn kill(flow: &Flow, label: &str) {
+pub(crate) fn kill(flow: &Flow, label: &str) {
     let restarts = flow.restarts();
     flow.wait_until(|_| pid(flow, label) != 0);
     let process = sys::pidfd::PidFd::open(pid(flow, label)).unwrap();
@@ -81,7 +81,7 @@ fn an_id_whose_half_does_not_come_in_time_ends_once() {
 }
 
 /// Two inputs; their sum.
-fn pair() -> Om {
+pub(crate) fn pair() -> Om {
     let op = models::addition();
     let info = models::info();
     let mut writer = Writer::new();

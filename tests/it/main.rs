@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod align;
+mod align_time;
 mod codes;
 mod deploys;
 mod ends;

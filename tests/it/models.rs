@@ -97,10 +97,17 @@ fn graph(one: FlowNode, two: FlowNode) -> FlowGraph {
 }
 
 pub(crate) fn feed(flow: &Flow, id: u64) {
+    feed_at(flow, id, 0);
+}
+
+/// As [`feed`], of this time.
+pub(crate) fn feed_at(flow: &Flow, id: u64, time: u64) {
     #[allow(clippy::cast_precision_loss, reason = "ids are small")]
     let bytes = (id as f32).to_le_bytes().repeat(VALUES);
     let tensor = Tensor { dtype: DType::Float32, shape: shape(), bytes };
-    let fed = flow.session.feed(Feed::of(vec![tensor]), watchdog());
+    let mut feed = Feed::of(vec![tensor]);
+    feed.times = (time, time);
+    let fed = flow.session.feed(feed, watchdog());
     assert_eq!(fed.unwrap_or_else(|error| panic!("{error}")), id);
 }
 

@@ -350,7 +350,8 @@ words! {
         coded: AtomicU64,
         /// trans_id of the delivered set.
         trans_id: AtomicU64,
-        /// Messages that came after their id was given up, and were dropped.
+        /// Messages that came after their id was given up, or are too old for those of the other
+        /// inputs, and were dropped.
         late: AtomicU64,
         /// [`crate::model_state::ModelState`] number of a model; 0 for what has none.
         model: AtomicU64,

@@ -83,6 +83,10 @@ pub enum Lack {
     Expired,
     /// Too many keys wait.
     OverLimit,
+    /// By time: it is too old for the others.
+    Apart,
+    /// By time: it has none.
+    Timeless,
 }
 
 #[derive(Debug)]

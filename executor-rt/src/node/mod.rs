@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`state`], [`processor`] | states as a table, the loop that goes through them |
 //! | [`reader`], [`writer`] | inputs, outputs |
-//! | [`align`] | which messages of several inputs belong together |
+//! | [`align`], [`by_time`] | which messages of several inputs belong together: by id, by time |
 //! | [`request`] | what a load request says of a node |
 //! | [`open`] | ends of queues, waiting for their grants |
 //! | [`mod@adopt`] | after a death: what the predecessor left |
@@ -20,6 +20,7 @@
 
 pub mod adopt;
 pub mod align;
+pub mod by_time;
 mod holders;
 pub mod open;
 pub mod processor;

@@ -339,6 +339,14 @@ fn collect<C: Control>(node: &mut Node<C>, logger: &Logger) -> Result<Prepared, 
             node.park(due, false, |node| node.reader.has_message(&node.worker, port));
             return Ok(Prepared::Nothing(Event::InputsMissing));
         }
+        Collected::Timeless(port) => {
+            let text = format_args!(
+                "input {port}: dropped a message without a time: begin and end differ, or it is \
+                 before the offset of its input"
+            );
+            report::warn(logger, None, text);
+            return Ok(Prepared::Nothing(Event::InputsMissing));
+        }
         Collected::Fault(port) => {
             report::error(
                 logger,
@@ -403,10 +411,19 @@ fn complete<C: Control>(
 }
 
 fn tell_lack<C: Control>(node: &Node<C>, id: u64, lack: Lack, logger: &Logger) {
+    let alone = match lack {
+        Lack::Apart => Some("older than what the other inputs have near it"),
+        Lack::Timeless => Some("without a time: begin and end differ, or before its offset"),
+        Lack::Expired | Lack::OverLimit => None,
+    };
+    if let Some(what) = alone {
+        report::warn(logger, Some(id), format_args!("its message of the first input is {what}"));
+        return;
+    }
     let missing = node.reader.inputs.iter().filter(|input| input.held.is_none()).count();
     let why = match lack {
         Lack::Expired => "in time",
-        Lack::OverLimit => "while too many other ids wait",
+        _ => "while too many other ids wait",
     };
     let count = node.reader.inputs.len();
     let text = format_args!("{missing} of its {count} inputs did not come {why}");

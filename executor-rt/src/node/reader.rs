@@ -1,6 +1,7 @@
 //! Collects one set of inputs: one message of each port, in port order, kept until all are there.
 //!
-//! Messages pair by position, or by key where the node aligns its inputs ([`super::align`]). Every
+//! Messages pair by position, or by key or time where the node aligns its inputs ([`super::align`],
+//! [`super::by_time`]). Every
 //! input is marked with port and set before its dequeue commits, so that after a death the
 //! successor finds the set as it was ([`mod@super::adopt`]). What the aligner caches is of no set
 //! yet: its mark counts on from [`CACHED`], which no set reaches, so that it outlives every set and
@@ -16,6 +17,7 @@ use sys::clock::MonoTime;
 
 use super::add;
 use super::align::{Aligner, Key, Lack, Settings};
+use super::by_time::{self, ByTime, Codes};
 use crate::waiter::ring;
 
 /// First number of marks of cached messages.
@@ -41,6 +43,7 @@ pub struct Reader {
     /// The ports.
     pub inputs: Box<[Input]>,
     align: Option<Box<Align>>,
+    time: Option<Box<ByTime>>,
 }
 
 /// What a node has that aligns its inputs.
@@ -75,6 +78,8 @@ pub enum Collected {
     Missing(usize),
     /// Read, and not yet enough; call again.
     Again,
+    /// Dropped a message of this port that has no time; call again.
+    Timeless(usize),
     /// Skipped an impossible entry of this port; call again.
     Fault(usize),
     /// This port's queue is gone.
@@ -163,7 +168,7 @@ impl Reader {
     /// A reader of these ports.
     #[must_use]
     pub fn new(inputs: Box<[Input]>) -> Reader {
-        Reader { inputs, align: None }
+        Reader { inputs, align: None, time: None }
     }
 
     /// Has it align its inputs, if there are several; one that does not come has `code`. Allocates.
@@ -173,6 +178,12 @@ impl Reader {
             let aligner = Aligner::new(count, settings);
             Box::new(Align { aligner, code, arrival: CACHED + FIRST_ARRIVAL, formed: None })
         });
+    }
+
+    /// Has it align its inputs by time, if there are several. Allocates.
+    pub fn align_by_time(&mut self, settings: Option<by_time::Settings>, codes: Codes) {
+        let several = self.inputs.len() > 1;
+        self.time = settings.filter(|_| several).map(|own| Box::new(ByTime::new(own, codes)));
     }
 
     /// Takes back a message that a dead process held: true when it is cached now, in the order of
@@ -200,13 +211,16 @@ impl Reader {
     /// How the set that the ports hold was put together.
     #[must_use]
     pub fn formed(&self) -> Formed {
-        self.align.as_ref().and_then(|align| align.formed).unwrap_or(Formed::Whole)
+        let by_id = self.align.as_ref().and_then(|align| align.formed);
+        let by_time = self.time.as_ref().and_then(|time| time.formed);
+        by_id.or(by_time).unwrap_or(Formed::Whole)
     }
 
     /// When a message was cached for too long.
     #[must_use]
     pub fn next_due(&self) -> Option<MonoTime> {
-        self.align.as_ref()?.aligner.next_due()
+        let by_id = self.align.as_ref().and_then(|align| align.aligner.next_due());
+        by_id.or_else(|| self.time.as_ref()?.due())
     }
 
     /// Reads what is missing of set `set`, until a port is empty.
@@ -214,6 +228,22 @@ impl Reader {
         if let Some(align) = &mut self.align {
             return align.collect(&mut self.inputs, worker, set);
         }
+        let Some(time) = &mut self.time else { return self.fill(worker, set) };
+        if time.formed.is_some() {
+            return Collected::Ready;
+        }
+        let filled = self.fill(worker, set);
+        let missing = match filled {
+            Collected::Ready => None,
+            Collected::Missing(port) => Some(port),
+            other => return other,
+        };
+        let Reader { inputs, time: Some(time), .. } = self else { return filled };
+        time.form(inputs, worker, (set, missing))
+    }
+
+    /// Reads a message of each port that holds none, until one is empty.
+    fn fill(&mut self, worker: &mut Worker<'static>, set: u64) -> Collected {
         for (index, input) in self.inputs.iter_mut().enumerate() {
             if input.held.is_some() {
                 continue;
@@ -260,12 +290,18 @@ impl Reader {
         held.find(|mbuf| worker.of(mbuf).msg_info().trans_id == trans_id)
     }
 
-    /// Whether a message held with this id ends a sequence.
+    /// Whether a message of the set that this id names ends a sequence.
     pub fn ends_sequence(&self, worker: &Worker<'static>, trans_id: u64) -> bool {
         let mut held = self.inputs.iter().filter_map(|input| input.held.as_ref());
+        // By time other ids are of the set, too, unless they wait for the next one.
+        let set = self.first().map(|mbuf| worker.of(mbuf).input_mark().1);
         held.any(|mbuf| {
             let access = worker.of(mbuf);
-            access.is_eos() && access.msg_info().trans_id == trans_id
+            let of_set = match self.time {
+                None => access.msg_info().trans_id == trans_id,
+                Some(_) => Some(access.input_mark().1) == set,
+            };
+            access.is_eos() && of_set
         })
     }
 
@@ -274,10 +310,14 @@ impl Reader {
         self.inputs.get(port)?.held.as_ref()
     }
 
-    /// Smallest and largest trans_id of the messages held.
+    /// Smallest and largest trans_id of the messages held; by time twice the first input's, which
+    /// names the set.
     pub fn id_range(&self, worker: &Worker<'static>) -> Option<(u64, u64)> {
         let mut held = self.inputs.iter().filter_map(|input| input.held.as_ref());
         let id = worker.of(held.next()?).msg_info().trans_id;
+        if self.time.is_some() {
+            return Some((id, id));
+        }
         Some(
             held.map(|mbuf| worker.of(mbuf).msg_info().trans_id)
                 .fold((id, id), |(low, high), id| (low.min(id), high.max(id))),
@@ -299,6 +339,9 @@ impl Reader {
     /// being filled is left after as many messages as one queue can have.
     pub fn clear(&mut self, worker: &mut Worker<'static>) -> u64 {
         let mut dropped = 0;
+        if let Some(time) = &mut self.time {
+            time.begin();
+        }
         if let Some(align) = &mut self.align {
             align.formed = None;
             align.aligner.clear(|mbuf| {
@@ -327,6 +370,9 @@ impl Reader {
     pub fn free_set(&mut self, worker: &mut Worker<'static>, set: u64) {
         if let Some(align) = &mut self.align {
             align.formed = None;
+        }
+        if let Some(time) = &mut self.time {
+            time.begin();
         }
         for input in &mut self.inputs {
             if let Some(mbuf) = input.held.take_if(|mbuf| worker.of(mbuf).input_mark().1 <= set) {

@@ -5,6 +5,7 @@ use std::path::Path;
 use executor_core::error::Code;
 
 use super::align::Settings;
+use super::by_time;
 use super::{Failure, Options};
 use crate::proto::{DestinationGroup, LoadModelRequest, NodeOptions, OutputDestinations};
 
@@ -47,6 +48,25 @@ pub fn options(request: &LoadModelRequest, bad_value: Code) -> Result<Options, F
 pub fn align(request: &LoadModelRequest, bad_value: Code) -> Result<Option<Settings>, Failure> {
     let settings = Settings::of(request.input_align_attrs.as_ref());
     settings.map_err(|text| Failure::new(bad_value, format!("input_align_attrs: {text}")))
+}
+
+/// How the node aligns its inputs, of which it has so many, by time.
+///
+/// # Errors
+/// `bad_value` with a text: out of its range, or by id, too.
+pub fn align_time(
+    request: &LoadModelRequest,
+    inputs: usize,
+    bad_value: Code,
+) -> Result<Option<by_time::Settings>, Failure> {
+    let by_time = request.input_align_time.as_ref();
+    let by_id = request.input_align_attrs.is_some_and(|attrs| attrs.align_max_cache_num != 0);
+    if by_time.is_some() && by_id {
+        let text = "input_align_time with input_align_attrs: inputs are aligned by one of them";
+        return Err(Failure::new(bad_value, text));
+    }
+    let settings = by_time::Settings::of(by_time, inputs);
+    settings.map_err(|text| Failure::new(bad_value, format!("input_align_time: {text}")))
 }
 
 /// Queue of each input port.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::extension::{NodeOptions, OutputDestinations};
+use super::extension::{InputAlignTime, NodeOptions, OutputDestinations};
 
 /// `DeviceType::NPU`.
 pub const DEVICE_NPU: i32 = 0;
@@ -212,6 +212,9 @@ pub struct LoadModelRequest {
     /// Ours: what the node opted into.
     #[prost(message, optional, tag = "1002")]
     pub node_options: Option<NodeOptions>,
+    /// Ours: alignment of inputs by time.
+    #[prost(message, optional, tag = "1003")]
+    pub input_align_time: Option<InputAlignTime>,
 }
 
 /// Queues of a model, inputs and outputs.

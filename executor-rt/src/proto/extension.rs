@@ -26,6 +26,20 @@ impl DestinationGroup {
     }
 }
 
+/// How inputs are aligned by time (field 1003 of `LoadModelRequest`).
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct InputAlignTime {
+    /// Most distance of a set's times, less their offsets; in the unit of the times.
+    #[prost(uint64, tag = "1")]
+    pub interval: u64,
+    /// Of each input queue; none: all 0.
+    #[prost(uint64, repeated, tag = "2")]
+    pub offsets: Vec<u64>,
+    /// Milliseconds that a message of the first input waits; 0 = for ever.
+    #[prost(uint32, tag = "3")]
+    pub timeout_ms: u32,
+}
+
 /// What a node opted into (field 1002 of `LoadModelRequest`).
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct NodeOptions {

@@ -21,7 +21,7 @@ pub use deployer::{
     InputAlignAttrs, LoadModelRequest, ModelQueuesAttrs, Options, QueueAttrs, UnloadModelRequest,
     UpdateProfRequest,
 };
-pub use extension::{DestinationGroup, NodeOptions, OutputDestinations};
+pub use extension::{DestinationGroup, InputAlignTime, NodeOptions, OutputDestinations};
 pub use status::{DataflowException, QueueStatus, SubmodelStatus};
 pub use udf::{ArrayValue, AttrKind, AttrValue, BufCfg, ListInt, ListListInt, ListUint32};
 pub use udf::{UdfDef, UdfModelDef};

@@ -69,6 +69,11 @@ fn golden_load_model_with_extensions() {
             groups: vec![DestinationGroup { queue_ids: vec![6, 7] }],
         }],
         node_options: Some(NodeOptions { poison_limit: 3, ..Default::default() }),
+        input_align_time: Some(InputAlignTime {
+            interval: 5,
+            offsets: vec![0, 2],
+            timeout_ms: 300,
+        }),
         ..Default::default()
     };
     let bytes = model.encode_to_vec();
@@ -79,6 +84,8 @@ fn golden_load_model_with_extensions() {
         "ba01060a0408051001",       // queues: one input, queue 5 on CPU
         "ca3e060a040a020607",       // 1001: one group [6, 7]
         "d23e021803",               // 1002: poison_limit 3
+        "da3e090805120200",         // 1003: interval 5, offsets [0,
+        "0218ac02",                 // 2], timeout_ms 300
     ];
     assert_eq!(hex(&bytes), fields.concat());
     assert_eq!(LoadModelRequest::decode(bytes.as_slice()), Ok(model));

@@ -1,7 +1,8 @@
 //! The order in which messages come, and joins whose branches would not come in one order.
 //!
 //! A node with several inputs takes one message from each, so all its branches must carry the same
-//! ids in the same order, unless it aligns them by id. Order is followed through the graph as a
+//! ids in the same order, unless it aligns them by id, or by time: then its outputs have the ids of
+//! its first input, in that order. Order is followed through the graph as a
 //! small algebra:
 //!
 //! * a graph input comes in the order of feeding;
@@ -35,7 +36,7 @@ pub(super) fn check(flow: &CheckedFlow, errors: &mut Vec<CheckError>) {
                 Source::Node { node, .. } => orders[node],
             })
             .collect();
-        if arriving.len() > 1 && item.align.is_none() {
+        if arriving.len() > 1 && item.align.is_none() && item.align_time.is_none() {
             check_join(flow, node, &arriving, errors);
         }
         let overwrite = item.inputs.iter().any(|(_, port)| port.policy == QueuePolicy::Overwrite);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::error::{CheckError, Place, Problem, io_text};
-use crate::graph::{Align, AttrValue, DType, FlowGraph, FlowNode, Named, Shape};
+use crate::graph::{Align, AlignTime, AttrValue, DType, FlowGraph, FlowNode, Named, Shape};
 
 use super::instance_label;
 
@@ -128,6 +128,13 @@ fn check_settings(place: &Place, node: &FlowNode, errors: &mut Vec<CheckError>) 
     if let Some(align) = node.align {
         check_align(align, node.inputs.len(), &mut refuse);
     }
+    if let Some(align) = &node.align_time {
+        check_align_time(align, node.inputs.len(), &mut refuse);
+        if node.align.is_some() {
+            let expected = "inputs put together by id or by time";
+            refuse("align_time", "`align`, too".to_owned(), expected, "remove one of the two");
+        }
+    }
     if node.redeliver && node.poison_limit == 0 {
         let hint = "raise it, or turn `redeliver` off";
         refuse("poison_limit", "0".to_owned(), "1 or more with `redeliver`", hint);
@@ -165,14 +172,36 @@ fn check_align(align: Align, inputs: usize, refuse: &mut impl FnMut(&str, String
         let found = format!("`max_cache` {max_cache}");
         refuse("align", found, "1 to 1024 ids that wait", "correct it, or remove `align`");
     }
+    check_joint("align", timeout_ms, inputs, refuse);
+}
+
+fn check_align_time(
+    align: &AlignTime,
+    inputs: usize,
+    refuse: &mut impl FnMut(&str, String, &str, &str),
+) {
+    let count = align.offsets.len();
+    if count != 0 && count != inputs {
+        let found = format!("{count} `offsets` for {inputs} input(s)");
+        refuse("align_time", found, "one of each input, or none", "list one of each input");
+    }
+    check_joint("align_time", align.timeout_ms, inputs, refuse);
+}
+
+fn check_joint(
+    key: &str,
+    timeout_ms: Option<u32>,
+    inputs: usize,
+    refuse: &mut impl FnMut(&str, String, &str, &str),
+) {
     if let Some(ms) = timeout_ms.filter(|ms| !(1..=TIMEOUT_MAX_MS).contains(ms)) {
         let (found, hint) =
             (format!("`timeout_ms` {ms}"), "correct it; without it they wait for ever");
-        refuse("align", found, "1 to 600000 milliseconds", hint);
+        refuse(key, found, "1 to 600000 milliseconds", hint);
     }
     if inputs < 2 {
         let found = format!("a node with {inputs} input(s)");
-        refuse("align", found, "several inputs to put together", "remove it");
+        refuse(key, found, "several inputs to put together", "remove it");
     }
 }
 

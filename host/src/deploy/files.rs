@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use executor_rt::proto::{
     ArrayValue, AttrKind, AttrValue as WireAttr, BatchLoadModelMessage, DestinationGroup,
-    InputAlignAttrs, ListInt, ListListInt, LoadModelRequest, ModelQueuesAttrs, NodeOptions,
-    OutputDestinations, QueueAttrs, UdfDef, UdfModelDef, deployer::DEVICE_CPU,
+    InputAlignAttrs, InputAlignTime, ListInt, ListListInt, LoadModelRequest, ModelQueuesAttrs,
+    NodeOptions, OutputDestinations, QueueAttrs, UdfDef, UdfModelDef, deployer::DEVICE_CPU,
     deployer::DUMMY_QUEUE,
 };
 use prost::Message;
@@ -157,6 +157,11 @@ fn load_request(executor: &ExecutorPlan, model: &OwnedFd) -> LoadModelRequest {
             align_max_cache_num: align.max_cache,
             align_timeout: align.timeout_ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)),
             drop_when_not_align: align.drop,
+        }),
+        input_align_time: executor.align_time.as_ref().map(|align| InputAlignTime {
+            interval: align.interval,
+            offsets: align.offsets.clone(),
+            timeout_ms: align.timeout_ms.unwrap_or(0),
         }),
         model_instance_name: executor.label.clone(),
         output_destinations: executor.outputs.iter().map(destinations).collect(),

@@ -21,7 +21,9 @@ use serde::{Deserialize, Serialize};
 pub use attr::AttrValue;
 pub use dtype::DType;
 pub use named::Named;
-pub use node::{Align, FlowNode, Forwarding, Priority, Restart, RestartPolicy, WritableInputs};
+pub use node::{
+    Align, AlignTime, FlowNode, Forwarding, Priority, Restart, RestartPolicy, WritableInputs,
+};
 pub use port::{DEFAULT_DEPTH, GraphInput, GraphOutput, NodeInput, NodeOutput, QueuePolicy};
 pub use session::SessionSettings;
 pub use shape::Shape;

@@ -69,6 +69,25 @@ pub struct Align {
     pub drop: bool,
 }
 
+/// How inputs are put together by time instead of by position: messages whose `start_time`, which
+/// is their `end_time`, too, are near each other. The first input's message names the set: its id
+/// is that of the outputs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AlignTime {
+    /// How far the times of a set may be apart, less their offsets, in the unit of the times.
+    /// Beyond it the oldest message leaves: of the first input with a code, of another one it is
+    /// dropped and counted.
+    pub interval: u64,
+    /// What the times of each input are less by, in the order of the inputs. Default: 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offsets: Vec<u64>,
+    /// How long a message of the first input may wait for the others, 1 to 600000 milliseconds;
+    /// then its id is answered with a code. Default: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u32>,
+}
+
 /// What a function may do to its input messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -136,6 +155,9 @@ pub struct FlowNode {
     /// Has inputs put together by id, for branches that do not keep one order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<Align>,
+    /// Has inputs put together by time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align_time: Option<AlignTime>,
     /// Output ports in the order the function sets them. A model knows its own: what is said here
     /// is compared with them.
     #[serde(default = "absent_outputs")]
@@ -222,6 +244,7 @@ impl FlowNode {
             threads: 1,
             inputs: Named::default(),
             align: None,
+            align_time: None,
             outputs: Named::default(),
             instances: one(),
             attrs: BTreeMap::new(),
@@ -361,6 +384,13 @@ impl FlowNode {
     #[must_use]
     pub fn align(mut self, align: Align) -> Self {
         self.align = Some(align);
+        self
+    }
+
+    /// Has the inputs put together by time.
+    #[must_use]
+    pub fn align_time(mut self, align: AlignTime) -> Self {
+        self.align_time = Some(align);
         self
     }
 

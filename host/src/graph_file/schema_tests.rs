@@ -9,9 +9,9 @@ use super::reader::Reader;
 use super::tree::Tree;
 use super::{SCHEMA, from_json};
 use crate::graph::{
-    Align, AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput, NodeInput,
-    NodeOutput, Priority, QueuePolicy, Restart, RestartPolicy, SessionSettings, TensorDesc,
-    WritableInputs,
+    Align, AlignTime, AttrValue, DType, FlowGraph, FlowNode, Forwarding, GraphInput, GraphOutput,
+    NodeInput, NodeOutput, Priority, QueuePolicy, Restart, RestartPolicy, SessionSettings,
+    TensorDesc, WritableInputs,
 };
 
 fn schema() -> Value {
@@ -57,6 +57,7 @@ fn every_object_has_the_keys_of_the_model() {
     assert_eq!(properties(&defs["tensor_desc"]), keys::<TensorDesc>());
     assert_eq!(properties(&defs["restart"]), keys::<Restart>());
     assert_eq!(properties(&defs["align"]), keys::<Align>());
+    assert_eq!(properties(&defs["align_time"]), keys::<AlignTime>());
     assert_eq!(properties(&defs["priority"]), keys::<Priority>());
     assert_eq!(properties(&defs["session"]), keys::<SessionSettings>());
     let of_attr = [properties(&defs["attr_dtype"]), properties(&defs["attr_file"])].concat();

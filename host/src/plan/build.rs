@@ -213,6 +213,7 @@ fn executor(
         env: item.env.clone(),
         inputs: inputs.collect(),
         align: item.align,
+        align_time: item.align_time.clone(),
         outputs: outputs.collect(),
         request_queue: QueueId::MAX,
         response_queue: QueueId::MAX,

@@ -66,6 +66,7 @@ fn device(plan: DevicePlan, slot: SlotId, models: &[&ExecutorPlan]) -> ExecutorP
         env: BTreeMap::new(),
         inputs: Vec::new(),
         align: None,
+        align_time: None,
         outputs: Vec::new(),
         request_queue: QueueId::MAX,
         response_queue: QueueId::MAX,

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{
-    Align, AttrValue, DType, Forwarding, QueuePolicy, Restart, SessionSettings, Shape,
+    Align, AlignTime, AttrValue, DType, Forwarding, QueuePolicy, Restart, SessionSettings, Shape,
     WritableInputs,
 };
 
@@ -94,6 +94,9 @@ pub struct ExecutorPlan {
     /// How they are put together by id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<Align>,
+    /// How they are put together by time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align_time: Option<AlignTime>,
     /// Output ports in order.
     pub outputs: Vec<OutputPlan>,
     /// Host → executor control messages; the largest number for a model, which has none.

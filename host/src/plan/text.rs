@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::graph::{Align, Priority};
+use crate::graph::{Align, AlignTime, Priority};
 
 use super::{DeployPlan, PartitionPlan, QueueKind, Term, Work};
 
@@ -40,6 +40,17 @@ fn align(Align { max_cache, timeout_ms, drop }: Align) -> String {
     format!("; aligned by id: {max_cache} wait{time}, then {then}")
 }
 
+/// `; aligned by time: at most 5 apart, offsets [0, 2], 1000 ms`.
+fn align_time(align: &AlignTime) -> String {
+    let AlignTime { interval, offsets, timeout_ms } = align;
+    let time = timeout_ms.map_or_else(String::new, |ms| format!(", {ms} ms"));
+    let offsets = match offsets.as_slice() {
+        [] => String::new(),
+        offsets => format!(", offsets {offsets:?}"),
+    };
+    format!("; aligned by time: at most {interval} apart{offsets}{time}")
+}
+
 impl fmt::Display for DeployPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let processes = self.processes().count();
@@ -74,7 +85,8 @@ impl fmt::Display for DeployPlan {
                 }
             };
             let align = executor.align.map(align).unwrap_or_default();
-            writeln!(f, "  slot {slot}  {label}: {what}{align}")?;
+            let time = executor.align_time.as_ref().map(align_time).unwrap_or_default();
+            writeln!(f, "  slot {slot}  {label}: {what}{align}{time}")?;
         }
         writeln!(f, "\nqueues")?;
         for queue in self.queues.iter().filter(|queue| queue.kind == QueueKind::Data) {

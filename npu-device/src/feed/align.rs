@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use executor_core::abi::DataFlag;
+use executor_core::near::{Nearness, nearness};
 
 use crate::codes::{AICPU_DISCARD_DATA, AICPU_PARAM_INVALID, Result, refuse};
 use crate::feed::message::{Head, Message};
@@ -19,22 +20,20 @@ pub(super) type Set = Vec<Option<Message>>;
 /// # Errors
 /// 21001 for a time that is none: begin and end differ, or it lies before its offset.
 pub(super) fn oldest(set: &Set, offsets: &[u64], interval: u64) -> Result<Option<usize>> {
-    let mut times = Vec::new();
-    for (port, (message, offset)) in set.iter().zip(offsets).enumerate() {
-        let Some(message) = message else { continue };
-        let info = &message.head.info;
-        match info.start_time.checked_sub(*offset) {
-            Some(time) if info.start_time == info.end_time => times.push((time, port)),
-            _ => {
-                let (from, to) = (info.start_time, info.end_time);
-                let what = format!("input {port} is of the time {from} to {to}");
-                return refuse(AICPU_PARAM_INVALID, what);
-            }
+    let of = |port: usize| set.get(port)?.as_ref().map(|message| &message.head.info);
+    let messages = offsets.iter().enumerate().filter_map(|(port, offset)| {
+        let info = of(port)?;
+        Some((port, (info.start_time, info.end_time), *offset))
+    });
+    match nearness(messages, interval) {
+        Nearness::Near => Ok(None),
+        Nearness::Oldest(port) => Ok(Some(port)),
+        Nearness::Timeless(port) => {
+            let (from, to) = of(port).map_or((0, 0), |info| (info.start_time, info.end_time));
+            let what = format!("input {port} is of the time {from} to {to}");
+            refuse(AICPU_PARAM_INVALID, what)
         }
     }
-    let (first, last) = (times.iter().min().copied(), times.iter().max().copied());
-    let apart = first.zip(last).filter(|(first, last)| last.0 - first.0 > interval);
-    Ok(apart.map(|(first, _)| first.1))
 }
 
 /// What is there of an id.

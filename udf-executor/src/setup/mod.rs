@@ -18,6 +18,7 @@ use executor_rt::argv::{UdfArgs, parse_udf};
 use executor_rt::control::MessageQueues;
 use executor_rt::environment::Environment;
 use executor_rt::log::Logger;
+use executor_rt::node::by_time::Codes;
 use executor_rt::node::open::Ports;
 use executor_rt::node::state::{Event, State};
 use executor_rt::node::{self, Failure, Resume, open, step};
@@ -85,7 +86,10 @@ pub(crate) fn start(
         limit_ms: ATTACH_MS,
     };
     let opened = open::ports(&mut node, ports, logger).and_then(|()| {
-        node.reader.align(model.align, Code::FLOW_FUNC_DATA_ALIGN_FAILED);
+        let code = Code::FLOW_FUNC_DATA_ALIGN_FAILED;
+        node.reader.align(model.align, code);
+        let codes = Codes { apart: code, timeless: Code::FLOW_FUNC_PARAM_INVALID };
+        node.reader.align_by_time(model.align_time.clone(), codes);
         Function::load(Path::new(&model.library), &model.function)
             .map_err(|text| Failure::new(Code::FLOW_FUNC_FAILED, text))
     });

@@ -11,6 +11,7 @@ use executor_core::error::Code;
 use executor_rt::argv::UdfArgs;
 use executor_rt::log::Logger;
 use executor_rt::node::align::Settings;
+use executor_rt::node::by_time;
 use executor_rt::node::{Failure, Options, request};
 use executor_rt::proto::{
     AttrValue, CONTROL_BYTES_MAX, LoadModelRequest, MODEL_BYTES_MAX, OutputDestinations, UdfDef,
@@ -44,6 +45,8 @@ pub(crate) struct Model {
     pub(crate) options: Options,
     /// How inputs are aligned.
     pub(crate) align: Option<Settings>,
+    /// How they are aligned by time.
+    pub(crate) align_time: Option<by_time::Settings>,
     /// Inputs are copied before the call.
     pub(crate) copy_inputs: bool,
     /// Messages of other partitions are copied before they are sent on.
@@ -154,6 +157,10 @@ fn build(
         instance: (count(request.replica_idx, 0), count(request.replica_num, 1)),
         options: request::options(&request, Code::FLOW_FUNC_FAILED)?,
         align: request::align(&request, Code::FLOW_FUNC_FAILED)?,
+        align_time: {
+            let inputs = request::inputs(&request).len();
+            request::align_time(&request, inputs, Code::FLOW_FUNC_FAILED)?
+        },
     })
 }
 
