@@ -32,6 +32,9 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// All there is.
+    pub(crate) const UNLIMITED: Self = Self { bytes: usize::MAX, flops: u64::MAX };
+
     /// Takes what a result costs; whether there was so much.
     fn take(&mut self, bytes: usize, flops: u64) -> bool {
         let bytes = if bytes <= SMALL { 0 } else { bytes };

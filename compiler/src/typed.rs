@@ -1,19 +1,24 @@
 //! The typed graph: every tensor has type and shape, every node its op, and what depends on
 //! constants and shapes alone is computed already.
 
+mod halves;
+
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
+use npu::DataType;
 use npu::ops::quantize::Linear;
-use npu::ops::{self, Known, Node, Op, OpError, of_onnx};
+use npu::ops::{self, Op, OpError, of_onnx};
 use npu::shape::Shape;
-use npu::tensor::{OUTPUTS_MAX, TensorInfo};
+use npu::tensor::{Fault, OUTPUTS_MAX, TensorInfo};
 
 use crate::Options;
 use crate::error::CompileError;
 use crate::fold;
 use crate::import::{Declared, Dim, Imported, ImportedNode, TYPES, is_onnx};
 use crate::story::Story;
+use halves::{Casts, Value};
 
 /// Index of a tensor in [`Typed`].
 pub(crate) type TensorIndex = usize;
@@ -74,13 +79,13 @@ fn type_within(
 ) -> Result<Typed, CompileError> {
     let shapes = bind_inputs(&imported.inputs, options)?;
     known_ops(&imported)?;
-    let (typed, names) = (Typed::empty(), BTreeMap::new());
-    let mut graph = Graph { imported: &imported, typed, names, budget };
+    let (typed, names, casts) = (Typed::empty(), BTreeMap::new(), BTreeMap::new());
+    let mut graph = Graph { imported: &imported, typed, names, casts, budget };
     for (input, info) in imported.inputs.iter().zip(shapes) {
-        let index = graph
-            .define(&input.name, info, None)
+        let value = graph
+            .define(&input.name, (info, None), None)
             .map_err(|what| CompileError::Input { name: input.name.clone(), what })?;
-        graph.typed.inputs.push(index);
+        graph.typed.inputs.push(value.tensor);
     }
     for node in &imported.nodes {
         graph.node(node)?;
@@ -230,11 +235,36 @@ fn known_ops(imported: &Imported) -> Result<(), CompileError> {
     Err(CompileError::UnknownOp { node: first.name.clone(), op, opset: imported.opset, others })
 }
 
+/// Why a node is refused.
+#[derive(Debug)]
+enum Refusal {
+    /// The op refuses it.
+    Op(OpError),
+    /// What is computed in advance could not be.
+    Kernel(Fault),
+}
+
+impl From<OpError> for Refusal {
+    fn from(error: OpError) -> Self {
+        Self::Op(error)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Op(error) => error.fmt(f),
+            Self::Kernel(fault) => fault.fmt(f),
+        }
+    }
+}
+
 /// The graph while it is typed, node by node.
 struct Graph<'a> {
     imported: &'a Imported,
     typed: Typed,
-    names: BTreeMap<String, TensorIndex>,
+    names: BTreeMap<String, Value>,
+    casts: Casts,
     /// What may still be folded.
     budget: fold::Budget,
 }
@@ -243,30 +273,31 @@ impl Graph<'_> {
     fn define(
         &mut self,
         name: &str,
-        info: TensorInfo,
+        (info, stands): (TensorInfo, Option<DataType>),
         value: Option<Bytes>,
-    ) -> Result<TensorIndex, String> {
+    ) -> Result<Value, String> {
         if self.names.contains_key(name) || self.imported.constants.contains_key(name) {
             return Err(format!("`{name}` is defined twice"));
         }
-        let index = self.typed.add(name, info, value);
-        self.names.insert(name.to_owned(), index);
-        Ok(index)
+        let value = Value { tensor: self.typed.add(name, info, value), stands };
+        self.names.insert(name.to_owned(), value);
+        Ok(value)
     }
 
-    /// The tensor of a name; constants of the file become tensors when they are first used.
-    fn find(&mut self, name: &str) -> Result<Option<TensorIndex>, CompileError> {
-        if let Some(index) = self.names.get(name) {
-            return Ok(Some(*index));
+    /// The value of a name; constants of the file become tensors when they are first used.
+    fn find(&mut self, name: &str) -> Result<Option<Value>, CompileError> {
+        if let Some(value) = self.names.get(name) {
+            return Ok(Some(*value));
         }
         let Some(constant) = self.imported.constants.get(name) else { return Ok(None) };
         let constant = constant.as_ref().map_err(|what| CompileError::Initializer {
             name: name.to_owned(),
             what: what.clone(),
         })?;
-        let index = self.typed.add(name, constant.info, Some(constant.bytes.clone()));
-        self.names.insert(name.to_owned(), index);
-        Ok(Some(index))
+        let tensor = self.typed.add(name, constant.info, Some(constant.bytes.clone()));
+        let value = Value { tensor, stands: None };
+        self.names.insert(name.to_owned(), value);
+        Ok(Some(value))
     }
 
     fn node(&mut self, node: &ImportedNode) -> Result<(), CompileError> {
@@ -294,54 +325,60 @@ impl Graph<'_> {
         }
         let entry = ops::by_name(&node.op).ok_or_else(|| refuse("not in the table".to_owned()))?;
         let opset = self.imported.opset;
-        let of_op = |error: OpError| match &node.origin {
-            Some(_) => refuse(format!("as ONNX's {}: {error}", entry.name)),
-            None => CompileError::Op { node: node.name.clone(), op: entry.name, opset, error },
+        let because = |refusal: Refusal| match (refusal, &node.origin) {
+            (Refusal::Op(error), Some(_)) => refuse(format!("as ONNX's {}: {error}", entry.name)),
+            (Refusal::Op(error), None) => {
+                CompileError::Op { node: node.name.clone(), op: entry.name, opset, error }
+            }
+            (Refusal::Kernel(fault), _) => refuse(fault.to_string()),
         };
-        let known: Vec<Option<Known<'_>>> = inputs
-            .iter()
-            .map(|index| {
-                let tensor = &self.typed.tensors[(*index)?];
-                Some(Known { info: tensor.info, value: tensor.value.as_deref() })
-            })
-            .collect();
-        // Optional outputs too; one in between that nobody named is computed for nobody.
-        let named = node.outputs.iter().rposition(|name| !name.is_empty());
-        let outputs = named.map_or(0, |last| last + 1);
-        let (attributes, inputs_known) = (&node.attributes[..], &known[..]);
-        let view = Node { opset, attributes, inputs: inputs_known, outputs };
-        let imported = entry.import_node(&view).map_err(of_op)?;
-        let operands: Vec<TensorIndex> =
-            imported.operands.iter().filter_map(|index| inputs[*index]).collect();
-        let infos: Vec<TensorInfo> =
-            operands.iter().map(|index| self.typed.tensors[*index].info).collect();
-        let infos = ops::infer(&*imported.op, &infos).map_err(of_op)?;
+        let made = self.make(node, entry, &inputs).map_err(because)?;
+        let (op, operands) = (made.op, made.operands);
+        let infos: Vec<TensorInfo> = made.outputs.iter().map(|(info, _)| *info).collect();
         if infos.len() > OUTPUTS_MAX {
             let found = infos.len();
             return Err(refuse(format!("{found} outputs; at most {OUTPUTS_MAX} are supported")));
         }
         let (tensors, budget) = (&mut self.typed.tensors, &mut self.budget);
-        let values = fold::fold(&*imported.op, tensors, &operands, &infos, budget)
+        let values = fold::fold(&*op, tensors, &operands, &infos, budget)
             .map_err(|fault| refuse(fault.to_string()))?;
         let folded = values.is_some();
         let mut values = values.unwrap_or_default().into_iter();
         let mut outputs = Vec::new();
-        for (index, info) in infos.into_iter().enumerate() {
+        for (index, own) in made.outputs.into_iter().enumerate() {
             let name = node.outputs.get(index).map_or("", String::as_str);
             let value = values.next();
             outputs.push(match name {
-                "" => self.typed.add("", info, value),
-                _ => self.define(name, info, value).map_err(refuse)?,
+                "" => Value { tensor: self.typed.add("", own.0, value), stands: own.1 },
+                _ => self.define(name, own, value).map_err(refuse)?,
             });
         }
-        self.tell(node, &*imported.op, &operands, (outputs[0], folded));
-        if let Some(linear) = imported.op.as_any().downcast_ref::<Linear>().filter(|_| folded) {
-            self.typed.dequantised.insert(outputs[0], (*linear, operands));
+        let tensors: Vec<TensorIndex> = outputs.iter().map(|value| value.tensor).collect();
+        self.tell(node, &*op, &operands, (tensors[0], folded));
+        self.tell_widened(tensors[0], made.widened);
+        if let Some(linear) = op.as_any().downcast_ref::<Linear>().filter(|_| folded) {
+            self.typed.dequantised.insert(tensors[0], (*linear, operands));
         } else if !folded {
             let name = node.name.trim_matches('`').to_owned();
-            self.typed.nodes.push(TypedNode { name, op: imported.op, inputs: operands, outputs });
+            self.typed.nodes.push(TypedNode { name, op, inputs: operands, outputs: tensors });
+        }
+        // Outputs of the model are rounded where they are made: nothing is kept until the end.
+        for (name, value) in node.outputs.iter().zip(outputs) {
+            if self.imported.outputs.iter().any(|output| output.name == *name) {
+                self.own_form(value).map_err(because)?;
+            }
         }
         Ok(())
+    }
+
+    /// Tells of a node that computes halves as float32.
+    fn tell_widened(&mut self, made: TensorIndex, widened: Option<bool>) {
+        let what = match widened {
+            Some(true) => "computed as float32, its constants widened in advance",
+            Some(false) => "computed as float32",
+            None => return,
+        };
+        self.typed.story.tell(made, what);
     }
 
     /// Tells of a node, and whether its results are known or could be.
@@ -382,7 +419,7 @@ impl Graph<'_> {
             let found = found.ok_or_else(|| {
                 CompileError::Model(format!("output `{name}` is made by no node"))
             })?;
-            let info = self.typed.tensors[found].info;
+            let info = self.info(found);
             let (number, dtype) = &declared.dtype;
             if *number != 0 && of_onnx(*number) != Some(info.dtype) {
                 let what = format!("output `{name}` is declared as {dtype}, but is {info}");
@@ -400,6 +437,9 @@ impl Graph<'_> {
                     self.typed.warnings.push(what);
                 }
             }
+            let found = self
+                .own_form(found)
+                .map_err(|refusal| CompileError::Model(format!("output `{name}`: {refusal}")))?;
             self.typed.outputs.push((name.clone(), found));
         }
         Ok(())

@@ -24,7 +24,7 @@ use npu::tensor::TensorInfo;
 
 /// Fewest cases that have to pass: of all, of those of [`CORE`] types, and of those among these
 /// that have no empty tensor.
-const FLOOR: (usize, usize, usize) = (1132, 860, 828);
+const FLOOR: (usize, usize, usize) = (1137, 860, 828);
 /// Types of the cases that other engines were compared by.
 const CORE: [DataType; 3] = [DataType::FLOAT, DataType::INT32, DataType::INT64];
 
@@ -65,8 +65,11 @@ impl Value {
         Ok(Self { info: TensorInfo::new(dtype, shape), bytes: AlignedBytes::copy_of(&bytes) })
     }
 
-    /// The first difference beyond the tolerance.
+    /// The first difference beyond the tolerance. Of bfloat16 up to four roundings pass (2^-6 of the
+    /// value): those expected of Attention were rounded after each step and are off by up to 0.0095
+    /// of what f64 gives, those found are rounded once; the cases' tolerance is below one rounding.
     fn differs(&self, found: &[u8], (rtol, atol): (f64, f64)) -> Option<String> {
+        let rtol = if self.info.dtype == DataType::BF16 { rtol.max(1.0 / 64.0) } else { rtol };
         let (expected, found) =
             (floats(self.info.dtype, &self.bytes), floats(self.info.dtype, found));
         let (Some(expected), Some(found)) = (expected, found) else {
@@ -394,8 +397,8 @@ impl Report {
             "What `compiler/tests/node_cases.rs` found with the package onnx {version}, and writes \
              with `DFLOW_WRITE=1`: the\ncases of `onnx.backend.test.case.node` that are not a \
              function's body in other ops. A case passes within its own\ntolerance (rtol 1e-3, \
-             atol 1e-7 by default), or is refused when it is compiled; the test fails if one is \
-             wrong.\n\nOther engines were counted on cases whose inputs and outputs are all \
+             atol 1e-7 by default; of bfloat16 1/64 at least), or is refused when it is \
+             compiled; the test fails\nif one is wrong.\n\nOther engines were counted on cases whose inputs and outputs are all \
              float32, int32 or int64 and have at least\none element each, which is the first row \
              (the second one takes those with empty tensors, too).\n\n\
              | cases | passed | refused |\n|---|---|---|\n"

@@ -1,5 +1,7 @@
 //! Floats of 16 bits: how they are stored. Arithmetic is that of `f32`, rounded after each step.
 
+pub(crate) mod convert;
+
 use std::cmp::Ordering;
 
 /// IEEE 754's binary16: 5 bits of exponent, 10 of fraction.
@@ -20,7 +22,8 @@ impl F16 {
         let bits = value.to_bits();
         let (sign, magnitude) = (low(bits >> 16) & 0x8000, bits & 0x7fff_ffff);
         if magnitude > 0x7f80_0000 {
-            return Self(sign | 0x7e00);
+            // A quiet NaN, with the upper bits of the fraction: as machines have it.
+            return Self(sign | 0x7e00 | low(magnitude >> 13) & 0x3ff);
         }
         // Infinite, or so large that the nearest value is.
         if magnitude >= 0x477f_f000 {
@@ -45,7 +48,8 @@ impl F16 {
                 let fraction = f32::from(self.0 & 0x7fff);
                 (fraction * f32::from_bits(0x3380_0000)).to_bits()
             }
-            0x7c00.. => magnitude << 13 | 0x7f80_0000,
+            0x7c00 => 0x7f80_0000,
+            0x7c01.. => magnitude << 13 | 0x7fc0_0000,
             _ => (magnitude << 13) + 0x3800_0000,
         };
         f32::from_bits(sign | bits)

@@ -24,7 +24,7 @@ pub(crate) use simd::{LANES, Simd};
 pub enum Isa {
     /// What every machine of the target has.
     Portable,
-    /// AVX2 and FMA.
+    /// AVX2, FMA and F16C.
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
@@ -41,7 +41,7 @@ pub fn best() -> Isa {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected as has;
-        if has!("avx2") && has!("fma") {
+        if has!("avx2") && has!("fma") && has!("f16c") {
             let wide = has!("avx512f") && has!("avx512bw") && has!("avx512dq");
             return if wide && has!("avx512vl") { Isa::Avx512 } else { Isa::Avx2 };
         }
@@ -144,28 +144,28 @@ fn with_vnni_or<R: Routine>(routine: R, otherwise: impl FnOnce(R)) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn with_avx512_vnni<R: Routine>(routine: R) {
     // SAFETY: this function runs where the instructions are.
     routine.run(unsafe { x86::Avx512::<true>::new() });
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,avxvnni")]
+#[target_feature(enable = "avx2,fma,f16c,avxvnni")]
 fn with_avx2_vnni<R: Routine>(routine: R) {
     // SAFETY: this function runs where the instructions are.
     routine.run(unsafe { x86::Avx2::<true>::new() });
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
 fn with_avx512<R: Routine>(routine: R) {
     // SAFETY: this function runs where the instructions are.
     routine.run(unsafe { x86::Avx512::<false>::new() });
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn with_avx2<R: Routine>(routine: R) {
     // SAFETY: this function runs where the instructions are.
     routine.run(unsafe { x86::Avx2::<false>::new() });

@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use crate::half::F16;
+
 /// Floats of a vector.
 pub(crate) const LANES: usize = 16;
 
@@ -54,6 +56,11 @@ pub(crate) trait Simd: Copy + Debug {
 
     /// Numbers up to 2^22 as whole ones, halves to the even one, and a number added.
     fn round(self, v: Self::V, add: i32) -> Self::I;
+    /// The values of floats of 16 bits.
+    fn halves(self, from: &[F16; LANES]) -> Self::V;
+    /// Writes the nearest floats of 16 bits, to even from the middle.
+    fn store_halves(self, v: Self::V, to: &mut [F16; LANES]);
+
     /// Writes the low byte of numbers from -2^15 on and below 2^15.
     fn store_bytes(self, v: Self::I, to: &mut [u8; LANES]);
 
@@ -247,6 +254,18 @@ impl Simd for Portable {
             let bits = (v[lane] + 12_582_912.0).to_bits().cast_signed();
             bits.wrapping_sub(0x4b40_0000).wrapping_add(add)
         })
+    }
+
+    #[inline(always)]
+    fn halves(self, from: &[F16; LANES]) -> Self::V {
+        each(|lane| from[lane].to_f32())
+    }
+
+    #[inline(always)]
+    fn store_halves(self, v: Self::V, to: &mut [F16; LANES]) {
+        for (to, x) in to.iter_mut().zip(v) {
+            *to = F16::from_f32(x);
+        }
     }
 
     #[inline(always)]

@@ -3,22 +3,24 @@
 #![allow(unsafe_code, reason = "instructions of an ISA, behind a token that it is there")]
 
 use std::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, __mmask16, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_and_si256, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
-    _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtps_epi32, _mm256_div_ps,
-    _mm256_dpbusd_avx_epi32, _mm256_dpwssd_avx_epi32, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps,
-    _mm256_mul_ps, _mm256_packs_epi32, _mm256_packus_epi16, _mm256_permutevar8x32_epi32,
-    _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32,
-    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm512_add_epi32, _mm512_add_ps,
-    _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps,
-    _mm512_cvtps_epi32, _mm512_div_ps, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16, _mm512_mask_storeu_ps,
+    __m256, __m256i, __m512, __m512i, __mmask16, _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128,
+    _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_and_si256, _mm256_castps_si256,
+    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps,
+    _mm256_cvtph_ps, _mm256_cvtps_epi32, _mm256_cvtps_ph, _mm256_div_ps, _mm256_dpbusd_avx_epi32,
+    _mm256_dpwssd_avx_epi32, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_madd_epi16, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
+    _mm256_packs_epi32, _mm256_packus_epi16, _mm256_permutevar8x32_epi32, _mm256_set1_epi16,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_slli_epi32, _mm256_storeu_ps,
+    _mm256_storeu_si256, _mm256_sub_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512,
+    _mm512_castsi512_ps, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps, _mm512_cvtph_ps,
+    _mm512_cvtps_epi32, _mm512_cvtps_ph, _mm512_div_ps, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16, _mm512_mask_storeu_ps,
     _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_epi32,
     _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps,
 };
 
 use super::simd::{self, LANES, Simd};
+use crate::half::F16;
 
 /// AVX-512 F, BW, DQ and VL are there; with `VNNI`, AVX512-VNNI too.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +35,13 @@ impl<const VNNI: bool> Avx512<VNNI> {
     }
 }
 
-/// AVX2 and FMA are there; with `VNNI`, AVX-VNNI too.
+/// AVX2, FMA and F16C are there; with `VNNI`, AVX-VNNI too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2<const VNNI: bool>(());
 
 impl<const VNNI: bool> Avx2<VNNI> {
     /// # Safety
-    /// This machine has AVX2 and FMA; with `VNNI`, AVX-VNNI too.
+    /// This machine has AVX2, FMA and F16C; with `VNNI`, AVX-VNNI too.
     #[inline(always)]
     pub(super) unsafe fn new() -> Self {
         Self(())
@@ -48,6 +50,9 @@ impl<const VNNI: bool> Avx2<VNNI> {
 
 /// 1.5 * 2^23, whose low bits count in ones, and the bias of an exponent.
 const BIASED: f32 = 12_582_912.0 + 127.0;
+
+/// To the nearest, to even from the middle.
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 
 /// A mask of the first floats, as many as `count` says.
 #[inline(always)]
@@ -195,6 +200,22 @@ impl<const VNNI: bool> Simd for Avx512<VNNI> {
         let own = unsafe { _mm512_cvtps_epi32(v) };
         // SAFETY: as above.
         unsafe { _mm512_add_epi32(own, self.word(add)) }
+    }
+
+    #[inline(always)]
+    fn halves(self, from: &[F16; LANES]) -> Self::V {
+        // SAFETY: `self` is there only where AVX-512 is; 32 bytes are read, from any address.
+        let own = unsafe { _mm256_loadu_si256(from.as_ptr().cast()) };
+        // SAFETY: as above.
+        unsafe { _mm512_cvtph_ps(own) }
+    }
+
+    #[inline(always)]
+    fn store_halves(self, v: Self::V, to: &mut [F16; LANES]) {
+        // SAFETY: `self` is there only where AVX-512 is.
+        let own = unsafe { _mm512_cvtps_ph::<NEAREST>(v) };
+        // SAFETY: as above; 32 bytes are written, to any address.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), own) };
     }
 
     #[inline(always)]
@@ -382,6 +403,33 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     fn round(self, v: Self::V, add: i32) -> Self::I {
         let (own, add) = (halves!(_mm256_cvtps_epi32(v)), self.word(add));
         halves!(_mm256_add_epi32(own, add))
+    }
+
+    #[inline(always)]
+    fn halves(self, from: &[F16; LANES]) -> Self::V {
+        let (low, high) = from.split_at(LANES / 2);
+        // SAFETY: `self` is there only where AVX2 is; each half has the 16 bytes that are read.
+        let low = unsafe { _mm_loadu_si128(low.as_ptr().cast()) };
+        // SAFETY: as above.
+        let high = unsafe { _mm_loadu_si128(high.as_ptr().cast()) };
+        // SAFETY: `self` is there only where F16C is.
+        let low = unsafe { _mm256_cvtph_ps(low) };
+        // SAFETY: as above.
+        let high = unsafe { _mm256_cvtph_ps(high) };
+        (low, high)
+    }
+
+    #[inline(always)]
+    fn store_halves(self, v: Self::V, to: &mut [F16; LANES]) {
+        // SAFETY: `self` is there only where F16C is.
+        let low = unsafe { _mm256_cvtps_ph::<NEAREST>(v.0) };
+        // SAFETY: as above.
+        let high = unsafe { _mm256_cvtps_ph::<NEAREST>(v.1) };
+        let (to_low, to_high) = to.split_at_mut(LANES / 2);
+        // SAFETY: as above; each half has the 16 bytes that are written.
+        unsafe { _mm_storeu_si128(to_low.as_mut_ptr().cast(), low) };
+        // SAFETY: as above.
+        unsafe { _mm_storeu_si128(to_high.as_mut_ptr().cast(), high) };
     }
 
     #[inline(always)]

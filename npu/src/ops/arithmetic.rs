@@ -81,7 +81,7 @@ pub static MOD: OpEntry = OpEntry {
     types: &types::numbers(10, 10, 13),
     import: rest,
     decode: |from| Ok(Box::new(Rest { dividends_sign: from.flag()? })),
-    ..OpEntry::BASE
+    ..OpEntry::ROUNDS
 };
 
 /// What is left of a division; 0 by the whole number 0.

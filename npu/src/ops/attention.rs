@@ -29,8 +29,8 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 4,
     operands: (3, 7),
     types: &[(DataType::FLOAT, 1), (DataType::DOUBLE, 1), (DataType::FLOAT16, 1)],
-    refused: "bfloat16; values of another type than keys; another `softmax_precision` than \
-              float32, float64",
+    widened: &[(DataType::BF16, 1)],
+    refused: "values of another type than keys",
     import,
     decode,
     ..OpEntry::BASE
@@ -84,10 +84,9 @@ fn import(node: &Node<'_>) -> Result<Imported, OpError> {
     let own = u32::try_from(mode).ok().filter(|mode| *mode < 4);
     let mode = own.ok_or_else(|| OpError::attribute("qk_matmul_output_mode", mode, "0 to 3"))?;
     if let Some(given) = node.int("softmax_precision")?
-        && ![1, 11].contains(&given)
-        && (given != 10 || node.input(0)?.info.dtype != DataType::FLOAT16)
+        && ![1, 10, 11, 16].contains(&given)
     {
-        return Err(OpError::attribute("softmax_precision", given, "1, 11"));
+        return Err(OpError::attribute("softmax_precision", given, "1, 10, 11, 16"));
     }
     if node.has(4) != node.has(5) {
         return Err(OpError::shape("`past_key` and `past_value` are given together"));

@@ -3,7 +3,7 @@
 //! Behind a Conv the compiler computes it into the Conv's weights; this kernel is for the rest.
 
 use crate::DataType;
-use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, always, before, since};
+use crate::ops::{AttributeSpec, Imported, Node, Op, OpEntry, OpError, always, before, since, types};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -25,10 +25,11 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (5, 5),
     types: &[(DataType::FLOAT, 1)],
-    mixed: &[],
+    widened: &types::halves(14),
     refused: "training: `training_mode` = 1, `is_test` = 0, more than one output",
     import,
     decode: |from| Ok(Box::new(BatchNormalization { epsilon: from.f32()? })),
+    ..OpEntry::BASE
 };
 
 /// (x - mean) / sqrt(variance + epsilon) * scale + bias. Operands: x, scale, bias, mean, variance.

@@ -5,9 +5,13 @@
 //! whatever is not 0 is true.
 
 use crate::DataType;
+use crate::cast::Plain;
+use crate::half::convert::{Half, narrow, widen};
+use crate::half::{Bf16, F16};
 use crate::ops::movement::copy;
 use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, since, types};
 use crate::params::{ParamReader, ParamWriter};
+use crate::team;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo, element_size};
 
 /// The line of Cast.
@@ -20,7 +24,7 @@ pub static CAST: OpEntry = OpEntry {
               texts",
     import: |node| Cast::import(node, Form::Value),
     decode: |from| Cast::decode(from, Form::Value),
-    ..OpEntry::BASE
+    ..OpEntry::ROUNDS
 };
 
 /// The line of CastLike.
@@ -33,7 +37,7 @@ pub static CAST_LIKE: OpEntry = OpEntry {
     refused: "as Cast",
     import: |node| Cast::import(node, Form::Like),
     decode: |from| Cast::decode(from, Form::Like),
-    ..OpEntry::BASE
+    ..OpEntry::ROUNDS
 };
 
 /// The line of BitCast.
@@ -45,7 +49,7 @@ pub static BIT_CAST: OpEntry = OpEntry {
     refused: "types of other sizes",
     import: |node| Cast::import(node, Form::Bits),
     decode: |from| Cast::decode(from, Form::Bits),
-    ..OpEntry::BASE
+    ..OpEntry::ROUNDS
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +57,24 @@ enum Form {
     Value,
     Like,
     Bits,
+}
+
+/// Floats of 16 bits as float32, dealt out.
+fn wide<H: Half + Plain>(inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+    let (x, team) = (inputs.elements::<H>(0)?, output.team);
+    team::deal(team, output.elements::<f32>()?, (1, team::moved(1)), |first, to| {
+        widen(&x[first..][..to.len()], to);
+    });
+    Ok(())
+}
+
+/// float32 as floats of 16 bits, dealt out.
+fn near<H: Half + Plain>(inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
+    let (x, team) = (inputs.elements::<f32>(0)?, output.team);
+    team::deal(team, output.elements::<H>()?, (1, team::moved(1)), |first, to| {
+        narrow(&x[first..][..to.len()], to);
+    });
+    Ok(())
 }
 
 /// Elements as another type.
@@ -63,6 +85,12 @@ pub struct Cast {
 }
 
 impl Cast {
+    /// Elements as values of another type.
+    #[must_use]
+    pub fn to(to: DataType) -> Self {
+        Self { form: Form::Value, to }
+    }
+
     fn import(node: &Node<'_>, form: Form) -> Result<Imported, OpError> {
         let to = if form == Form::Like {
             node.input(1)?.info.dtype
@@ -107,6 +135,13 @@ impl Op for Cast {
         let (from, to) = (inputs.info(0).dtype, self.to);
         if self.form == Form::Bits || from == to {
             return copy(inputs, output);
+        }
+        match (from, to) {
+            (DataType::FLOAT16, DataType::FLOAT) => return wide::<F16>(inputs, output),
+            (DataType::BF16, DataType::FLOAT) => return wide::<Bf16>(inputs, output),
+            (DataType::FLOAT, DataType::FLOAT16) => return near::<F16>(inputs, output),
+            (DataType::FLOAT, DataType::BF16) => return near::<Bf16>(inputs, output),
+            _ => {}
         }
         let count = output.info.shape.elements();
         if types::is_float(from) || types::is_float(to) {

@@ -1,7 +1,6 @@
 //! Concat: tensors behind one another along an axis.
 
-use crate::DataType;
-use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, axis};
+use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, axis, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo, element_size};
@@ -15,11 +14,10 @@ pub static ENTRY: OpEntry = OpEntry {
     inputs: (1, usize::MAX),
     outputs: 1,
     operands: (1, usize::MAX),
-    types: &[(DataType::FLOAT, 1), (DataType::INT32, 4), (DataType::INT64, 4)],
-    mixed: &[],
-    refused: "",
+    types: &types::all(4),
     import,
     decode,
+    ..OpEntry::MOVES
 };
 
 /// Tensors behind one another.
@@ -107,7 +105,7 @@ impl Op for Concat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Case, float, int64, ints};
+    use crate::ops::testing::{Case, float, int64, ints, value_of};
 
     #[test]
     fn along_every_axis() {
@@ -120,6 +118,21 @@ mod tests {
         assert_eq!(below.run(), int64(&[2], &[1, 3]));
         let single = Case::new(&ENTRY, 11).int("axis", -1).input(float(&[1], &[1.0]));
         assert_eq!(single.run(), float(&[1], &[1.0]));
+    }
+
+    #[test]
+    fn every_type() {
+        for (dtype, since) in ENTRY.types {
+            let value = |values: &[i32]| value_of(*dtype, &[values.len()], values);
+            let joined = |opset| {
+                let case = Case::new(&ENTRY, opset).int("axis", 0);
+                case.input(value(&[1])).input(value(&[0, 1]))
+            };
+            assert_eq!(joined(25).run(), value(&[1, 0, 1]));
+            if *since > 1 {
+                assert!(joined(since - 1).refused().contains("input 0 is"), "{dtype:?}");
+            }
+        }
     }
 
     #[test]

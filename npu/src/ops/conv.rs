@@ -9,7 +9,7 @@ mod direct;
 use crate::DataType;
 use crate::isa;
 use crate::ops::gemm::Gemm;
-use crate::ops::{Activation, Imported, Node, Op, OpEntry, OpError, always};
+use crate::ops::{Activation, Imported, Node, Op, OpEntry, OpError, always, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{ELEMENTS_MAX, Shape};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -33,10 +33,11 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (2, 3),
     types: &[(DataType::FLOAT, 1)],
-    mixed: &[],
+    widened: &types::halves(22),
     refused: "more than three spatial dims",
     import,
     decode,
+    ..OpEntry::BASE
 };
 
 /// Most bytes of scratch memory.

@@ -4,7 +4,7 @@
 use crate::DataType;
 use crate::element::{Element, with_type};
 use crate::ops::window::{SPATIAL, Window, numbers, pads, spatial};
-use crate::ops::{Imported, Node, Op, OpEntry, OpError, always};
+use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -27,6 +27,7 @@ pub static ENTRY: OpEntry = OpEntry {
     inputs: (2, 3),
     operands: (2, 3),
     types: &[(DataType::FLOAT, 1), (DataType::DOUBLE, 1)],
+    widened: &types::halves(22),
     refused: "more than three spatial dims; pads that do not fit `output_shape`",
     import,
     decode,

@@ -23,7 +23,7 @@ pub static ENTRY: OpEntry = OpEntry {
     refused: "training with a `ratio` that is not 0: `training_mode` = 1, `is_test` = 0",
     import,
     decode,
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// The input itself.

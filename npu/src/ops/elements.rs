@@ -23,7 +23,7 @@ pub static GATHER: OpEntry = OpEntry {
         Ok(Imported::all(GatherElements { axis }, node))
     },
     decode: |from| Ok(Box::new(GatherElements { axis: from.size()? })),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// Elements by their index along one axis.
@@ -113,7 +113,7 @@ pub static GATHER_ND: OpEntry = OpEntry {
         Ok(Imported::all(GatherNd { batch }, node))
     },
     decode: |from| Ok(Box::new(GatherNd { batch: from.size()? })),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// Slices by indices of several dims.
@@ -191,7 +191,7 @@ pub static SCATTER: OpEntry = OpEntry {
     mixed: &[(1, types::INDICES)],
     import: |node| Scatter::import(&SCATTER, true, node),
     decode: |from| Scatter::decode(const { SCATTER.code }, true, from),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// The line of Scatter.
@@ -205,7 +205,7 @@ pub static SCATTER_OLD: OpEntry = OpEntry {
     mixed: &[(1, types::INDICES)],
     import: |node| Scatter::import(&SCATTER_OLD, true, node),
     decode: |from| Scatter::decode(const { SCATTER_OLD.code }, true, from),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// The line of ScatterND.
@@ -219,7 +219,7 @@ pub static SCATTER_ND: OpEntry = OpEntry {
     mixed: &[(1, &[crate::DataType::INT64])],
     import: |node| Scatter::import(&SCATTER_ND, false, node),
     decode: |from| Scatter::decode(const { SCATTER_ND.code }, false, from),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// What becomes of an element and an update.

@@ -16,10 +16,10 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: types::ALL,
-    mixed: &[],
     refused: "a `shape` that is computed from data",
     import,
     decode: |from| Ok(Box::new(Expand { shape: from.shape()? })),
+    ..OpEntry::MOVES
 };
 
 /// A tensor that is repeated.

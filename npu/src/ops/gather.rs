@@ -16,13 +16,13 @@ pub static ENTRY: OpEntry = OpEntry {
     operands: (2, 2),
     types: types::ALL,
     mixed: &[(1, types::INDICES)],
-    refused: "",
     import: |node| {
         let rank = node.input(0)?.info.shape.rank();
         let axis = axis("axis", node.int("axis")?.unwrap_or(0), rank)?;
         Ok(Imported::all(Gather { axis }, node))
     },
     decode: |from| Ok(Box::new(Gather { axis: from.size()? })),
+    ..OpEntry::MOVES
 };
 
 /// Slices by their indices. An index that is outside its dim is the nearest one that is inside.

@@ -4,7 +4,7 @@ use crate::DataType;
 use crate::element::Element;
 use crate::numbers::{Wide, with_wide};
 use crate::ops::broadcast::Walk;
-use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, before};
+use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, before, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -31,6 +31,7 @@ pub static ENTRY: OpEntry = OpEntry {
         (DataType::UINT32, 9),
         (DataType::UINT64, 9),
     ],
+    widened: &types::halves(13),
     import,
     decode,
     ..OpEntry::BASE

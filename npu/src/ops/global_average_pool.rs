@@ -2,7 +2,7 @@
 
 use crate::DataType;
 use crate::isa::{self, LANES, Routine, Simd};
-use crate::ops::{Imported, Op, OpEntry, OpError};
+use crate::ops::{Imported, Op, OpEntry, OpError, types};
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
 
@@ -16,10 +16,10 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: &[(DataType::FLOAT, 1)],
-    mixed: &[],
-    refused: "",
+    widened: &types::halves(22),
     import: |_| Ok(Imported::first(GlobalAveragePool)),
     decode: |_| Ok(Box::new(GlobalAveragePool)),
+    ..OpEntry::BASE
 };
 
 /// The mean of each feature map.

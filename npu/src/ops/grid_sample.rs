@@ -4,7 +4,7 @@
 use crate::DataType;
 use crate::ops::sample::{from_size, to_size};
 use crate::ops::window::{SPATIAL, spatial};
-use crate::ops::{Imported, Node, Op, OpEntry, OpError, always};
+use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::Shape;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -18,6 +18,7 @@ pub static ENTRY: OpEntry = OpEntry {
     inputs: (2, 2),
     operands: (2, 2),
     types: &[(DataType::FLOAT, 1), (DataType::DOUBLE, 1)],
+    widened: &types::halves(22),
     mixed: &[(1, &[DataType::FLOAT, DataType::DOUBLE])],
     refused: "more than three spatial dims",
     import,

@@ -2,7 +2,7 @@
 
 use crate::DataType;
 use crate::ops::activation::Elementwise;
-use crate::ops::{Activation, Imported, OpEntry, always, before};
+use crate::ops::{Activation, Imported, OpEntry, always, before, types};
 use crate::params::ParamWriter;
 
 /// The line of the table.
@@ -15,13 +15,13 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: &[(DataType::FLOAT, 1)],
-    mixed: &[],
-    refused: "",
+    widened: &types::halves(22),
     import: |node| {
         let (alpha, beta) = (node.float("alpha", 0.2)?, node.float("beta", 0.5)?);
         Ok(Imported::first(HardSigmoid { alpha, beta }))
     },
     decode: |from| Ok(Box::new(HardSigmoid { alpha: from.f32()?, beta: from.f32()? })),
+    ..OpEntry::BASE
 };
 
 /// max(0, min(1, alpha * x + beta)).

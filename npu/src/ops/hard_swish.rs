@@ -2,7 +2,7 @@
 
 use crate::DataType;
 use crate::ops::activation::Elementwise;
-use crate::ops::{Activation, Imported, OpEntry};
+use crate::ops::{Activation, Imported, OpEntry, types};
 
 /// The line of the table.
 pub static ENTRY: OpEntry = OpEntry {
@@ -14,10 +14,10 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: &[(DataType::FLOAT, 1)],
-    mixed: &[],
-    refused: "",
+    widened: &types::halves(22),
     import: |_| Ok(Imported::first(HardSwish)),
     decode: |_| Ok(Box::new(HardSwish)),
+    ..OpEntry::BASE
 };
 
 /// x * max(0, min(1, x / 6 + 0.5)).

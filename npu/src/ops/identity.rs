@@ -15,10 +15,10 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: types::ALL,
-    mixed: &[],
     refused: "sequences and optionals",
     import: |_| Ok(Imported::first(Identity)),
     decode: |_| Ok(Box::new(Identity)),
+    ..OpEntry::MOVES
 };
 
 /// The input itself.

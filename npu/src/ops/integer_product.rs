@@ -52,6 +52,7 @@ pub static LINEAR: OpEntry = OpEntry {
         (6, SCALES),
         (7, BYTES),
     ],
+    widened: &[(DataType::FLOAT16, 21), (DataType::BF16, 21)],
     refused: "scales and zeros with more than one dim; floats of 8 bits",
     import: |node| Ok(Imported::all(IntegerProduct { scaled: true }, node)),
     decode: |_| Ok(Box::new(IntegerProduct { scaled: true })),

@@ -236,7 +236,7 @@ pub static RANGE: OpEntry = OpEntry {
         let (start, delta) = (from.i64()?, from.i64()?);
         Ok(Box::new(Range { info, start, delta }))
     },
-    ..OpEntry::BASE
+    ..OpEntry::ROUNDS
 };
 
 /// Numbers at the same distance.

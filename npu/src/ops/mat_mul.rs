@@ -3,7 +3,7 @@
 use crate::DataType;
 use crate::isa;
 use crate::ops::gemm::Gemm;
-use crate::ops::{Activation, Imported, Op, OpEntry, OpError};
+use crate::ops::{Activation, Imported, Op, OpEntry, OpError, types};
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, element_size};
 
@@ -24,10 +24,10 @@ pub static ENTRY: OpEntry = OpEntry {
         (DataType::UINT32, 9),
         (DataType::UINT64, 9),
     ],
-    mixed: &[],
-    refused: "",
+    widened: &types::halves(13),
     import: |node| Ok(Imported::all(MatMul, node)),
     decode: |_| Ok(Box::new(MatMul)),
+    ..OpEntry::BASE
 };
 
 /// A matrix product.

@@ -234,6 +234,19 @@ const fn before(name: &'static str, until: u32) -> AttributeSpec {
     AttributeSpec { name, since: 1, until }
 }
 
+/// In which form an op works on floats of 16 bits. A compiler that widens them keeps results that
+/// are not rounded; this says where that does not matter, and where it does. Whatever of them
+/// decides about whole numbers or bools is rounded before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halves {
+    /// As float32: near arguments have near results.
+    Widened,
+    /// In either form: elements are moved.
+    Moved,
+    /// Rounded to their type, as results jump or the op is about types.
+    Rounded,
+}
+
 /// A line of the table.
 pub struct OpEntry {
     /// Name in the model, domain `ai.onnx`.
@@ -254,6 +267,11 @@ pub struct OpEntry {
     pub types: &'static [(DataType, u32)],
     /// Operands with types of their own: index, and which. `types` says nothing of them.
     pub mixed: &'static [(usize, &'static [DataType])],
+    /// Floats of 16 bits that it has no kernel for and takes as float32, and the opset since which:
+    /// wherever its definition has them and its kernels take float32.
+    pub widened: &'static [(DataType, u32)],
+    /// In which form it works on floats of 16 bits.
+    pub halves: Halves,
     /// What is refused of the definition, for the documents; empty when nothing is.
     pub refused: &'static str,
     /// Makes the op of a node; the table has checked opset, attribute names and input count.
@@ -414,10 +432,15 @@ pub fn markdown() -> String {
     for entry in table {
         let first = entry.versions.first().copied().unwrap_or(1);
         let versions: Vec<String> = entry.versions.iter().map(u32::to_string).collect();
-        let types = entry.types.iter().map(|(dtype, since)| {
+        let of = |(dtype, since): &(DataType, u32)| {
             let name = type_name(*dtype);
             if *since <= first { name } else { format!("{name} (from {since})") }
-        });
+        };
+        let mut types: Vec<String> = entry.types.iter().map(of).collect();
+        if !entry.widened.is_empty() {
+            let widened: Vec<String> = entry.widened.iter().map(of).collect();
+            types.push(format!("and as float32: {}", widened.join(", ")));
+        }
         let attributes = entry.attributes.iter().map(AttributeSpec::in_words);
         let list =
             |words: Vec<String>| if words.is_empty() { "–".to_owned() } else { words.join(", ") };
@@ -426,7 +449,7 @@ pub fn markdown() -> String {
             "| {} | {first}–{OPSET_MAX} | {} | {} | {} | {refused} |\n",
             entry.name,
             versions.join(", "),
-            list(types.collect()),
+            list(types),
             list(attributes.collect()),
         ));
     }
@@ -454,12 +477,21 @@ impl OpEntry {
         operands: (1, 1),
         types: types::ALL,
         mixed: &[],
+        widened: &[],
+        halves: Halves::Widened,
         refused: "",
         import: |_| Err(OpError::params("no op")),
         decode: |_| Err(OpError::params("no op")),
     };
 
-    /// Makes the op of a node, after everything that the table knows was checked.
+    /// Of an op that moves elements.
+    const MOVES: Self = Self { halves: Halves::Moved, ..Self::BASE };
+
+    /// Of an op whose results jump.
+    const ROUNDS: Self = Self { halves: Halves::Rounded, ..Self::BASE };
+
+    /// Makes the op of a node, after everything that the table knows was checked. Types that are
+    /// widened pass.
     ///
     /// # Errors
     /// Opset, attribute, count, type or shape that is not supported.
@@ -486,14 +518,29 @@ impl OpEntry {
         let imported = (self.import)(node)?;
         self.check_params(&*imported.op)?;
         let types = self.types_since(node.opset);
+        let widened = since_opset(self.widened, node.opset);
         for (operand, index) in imported.operands.iter().enumerate() {
             let found = node.input(*index)?.info.dtype;
             let types = imported.op.own_types(operand).unwrap_or(&types);
+            let types = with_widened(types, &widened);
             if !types.contains(&found) {
-                return Err(OpError::types(*index, found, types));
+                return Err(OpError::types(*index, found, &types));
             }
         }
         Ok(imported)
+    }
+
+    /// As [`infer`], of a node's op in the types that the node has, also those that are widened.
+    ///
+    /// # Errors
+    /// As [`infer`].
+    pub fn infer_node(
+        &self,
+        op: &dyn Op,
+        inputs: &[TensorInfo],
+        opset: u32,
+    ) -> Result<Vec<TensorInfo>, OpError> {
+        infer_also(op, inputs, &since_opset(self.widened, opset))
     }
 
     /// Whether a program can hold the parameters: what import accepts, decoding accepts.
@@ -524,8 +571,20 @@ impl OpEntry {
     /// Types of the operands in an opset.
     #[must_use]
     pub fn types_since(&self, opset: u32) -> Vec<DataType> {
-        self.types.iter().filter(|(_, since)| *since <= opset).map(|(dtype, _)| *dtype).collect()
+        since_opset(self.types, opset)
     }
+}
+
+/// The types of a list that an opset has.
+fn since_opset(types: types::Types, opset: u32) -> Vec<DataType> {
+    types.iter().filter(|(_, since)| *since <= opset).map(|(dtype, _)| *dtype).collect()
+}
+
+/// Types with a kernel, and those that are widened to one of them.
+fn with_widened(types: &[DataType], widened: &[DataType]) -> Vec<DataType> {
+    let more =
+        widened.iter().filter(|own| types.contains(&DataType::FLOAT) && !types.contains(own));
+    types.iter().chain(more).copied().collect()
 }
 
 /// Types and shapes of an op's outputs, after everything that the table knows was checked.
@@ -533,6 +592,15 @@ impl OpEntry {
 /// # Errors
 /// Number, types or shapes of the inputs do not fit.
 pub fn infer(op: &dyn Op, inputs: &[TensorInfo]) -> Result<Vec<TensorInfo>, OpError> {
+    infer_also(op, inputs, &[])
+}
+
+/// The same, where types pass that will be widened.
+fn infer_also(
+    op: &dyn Op,
+    inputs: &[TensorInfo],
+    widened: &[DataType],
+) -> Result<Vec<TensorInfo>, OpError> {
     let line = op.line();
     let (least, most) = line.operands;
     if inputs.len() < least || inputs.len() > most {
@@ -551,8 +619,13 @@ pub fn infer(op: &dyn Op, inputs: &[TensorInfo]) -> Result<Vec<TensorInfo>, OpEr
                 &types
             }
         };
+        let allowed = if same.is_some() && op.own_types(index).is_none() {
+            allowed.to_vec()
+        } else {
+            with_widened(allowed, widened)
+        };
         if !allowed.contains(&input.dtype) {
-            return Err(OpError::types(index, input.dtype, allowed));
+            return Err(OpError::types(index, input.dtype, &allowed));
         }
     }
     let mut outputs = vec![op.infer(inputs)?];

@@ -35,7 +35,7 @@ pub static ENTRY: OpEntry = OpEntry {
     refused: "a `depth` that is computed from data",
     import,
     decode: |from| Ok(Box::new(OneHot { axis: from.size()?, depth: from.size()? })),
-    ..OpEntry::BASE
+    ..OpEntry::ROUNDS
 };
 
 /// Rows of one number, each with another one at an index; with none at one that is outside.

@@ -24,7 +24,7 @@ pub static ENTRY: OpEntry = OpEntry {
     refused: "`pads` and `axes` that are computed from data",
     import,
     decode: |from| decode(from, false),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// The line of CenterCropPad.
@@ -38,7 +38,7 @@ pub static CENTER: OpEntry = OpEntry {
     refused: "a `shape` that is computed from data",
     import: center,
     decode: |from| decode(from, true),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 use crate::ops::AttributeSpec;

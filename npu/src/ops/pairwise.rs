@@ -55,10 +55,9 @@ impl<P: Pair> Pairwise<P> {
             outputs: 1,
             operands: (2, 2),
             types: TYPES,
-            mixed: &[],
-            refused: "",
             import: Self::import,
             decode: |from| Ok(Box::new(Self::new(Broadcast::decode(from)?))),
+            ..OpEntry::BASE
         }
     }
 

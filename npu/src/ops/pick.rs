@@ -24,7 +24,7 @@ pub static COMPRESS: OpEntry = OpEntry {
         }
         Ok(Box::new(Compress { axis, picked }))
     },
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// Some slices along an axis, or some elements.
@@ -116,7 +116,7 @@ pub static REVERSE: OpEntry = OpEntry {
         Ok(Imported::all(Reverse { batch_first: batch == 0 }, node))
     },
     decode: |from: &mut ParamReader<'_>| Ok(Box::new(Reverse { batch_first: from.flag()? })),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// The first slices of each batch in the other order; how many is said for each.

@@ -29,6 +29,7 @@ const fn entry(
         outputs,
         operands: inputs,
         types,
+        widened: const { &types::halves(22) },
         ..OpEntry::BASE
     }
 }

@@ -1,9 +1,11 @@
 //! Relu: max(0, x).
 
 use crate::DataType;
+use crate::element::Element;
+use crate::numbers::with_wide;
 use crate::ops::activation::Elementwise;
 use crate::ops::unary::each;
-use crate::ops::{Activation, Imported, OpEntry, before};
+use crate::ops::{Activation, Imported, OpEntry, before, types};
 use crate::tensor::{Fault, Inputs, Output};
 
 /// The line of the table.
@@ -15,11 +17,10 @@ pub static ENTRY: OpEntry = OpEntry {
     inputs: (1, 1),
     outputs: 1,
     operands: (1, 1),
-    types: &[(DataType::FLOAT, 1), (DataType::INT32, 14), (DataType::INT64, 14)],
-    mixed: &[],
-    refused: "",
+    types: &types::signed(14, 13),
     import: |_| Ok(Imported::first(Relu)),
     decode: |_| Ok(Box::new(Relu)),
+    ..OpEntry::BASE
 };
 
 /// max(0, x), also of whole numbers.
@@ -36,7 +37,9 @@ impl Elementwise for Relu {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         match output.info.dtype {
             DataType::FLOAT => self.function().run(inputs, output),
-            _ => each::<i128>(inputs, output, &|x| x.max(0)),
+            dtype => with_wide!(dtype, W => {
+                each::<W>(inputs, output, &|x| if x < W::ZERO { W::ZERO } else { x })
+            }),
         }
     }
 }
@@ -44,7 +47,7 @@ impl Elementwise for Relu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Case, float, int64, ints};
+    use crate::ops::testing::{Case, float, int64, ints, value_of};
 
     #[test]
     fn every_type() {
@@ -52,6 +55,10 @@ mod tests {
         assert_eq!(floats.run(), float(&[3], &[0.0, 0.0, 2.0]));
         let whole = Case::new(&ENTRY, 14).input(ints(&[2], &[-1, 2]));
         assert_eq!(whole.run(), ints(&[2], &[0, 2]));
+        for (dtype, _) in ENTRY.types {
+            let case = Case::new(&ENTRY, 14).input(value_of(*dtype, &[3], &[-3, 0, 4]));
+            assert_eq!(case.run(), value_of(*dtype, &[3], &[0, 0, 4]));
+        }
         let long = Case::new(&ENTRY, 14).input(int64(&[2], &[i64::MIN, 2]));
         assert_eq!(long.run(), int64(&[2], &[0, 2]));
     }

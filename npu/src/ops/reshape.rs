@@ -4,9 +4,8 @@
 //! is compiled; a program holds the resolved dims. 0 keeps a dim (unless `allowzero`), -1 takes
 //! what is left.
 
-use crate::DataType;
 use crate::ops::movement::copy;
-use crate::ops::{Imported, Node, Op, OpEntry, OpError, before, since};
+use crate::ops::{Imported, Node, Op, OpEntry, OpError, before, since, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -20,11 +19,11 @@ pub static ENTRY: OpEntry = OpEntry {
     inputs: (1, 2),
     outputs: 1,
     operands: (1, 1),
-    types: &[(DataType::FLOAT, 1), (DataType::INT32, 5), (DataType::INT64, 5)],
-    mixed: &[],
+    types: &types::all(5),
     refused: "a `shape` that is computed from data",
     import,
     decode,
+    ..OpEntry::MOVES
 };
 
 /// The same elements under other dims.
@@ -134,7 +133,7 @@ impl Op for Reshape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::testing::{Case, float, int64, ints};
+    use crate::ops::testing::{Case, float, int64, ints, value_of};
 
     fn to(opset: u32, shape: &[i64]) -> Case {
         let six = float(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -149,6 +148,15 @@ mod tests {
         assert_eq!(to(25, &[-1]).run(), float(&[6], &values));
         let scalar = Case::new(&ENTRY, 14).input(ints(&[1, 1], &[9])).input(int64(&[0], &[]));
         assert_eq!(scalar.run(), ints(&[], &[9]));
+    }
+
+    #[test]
+    fn every_type() {
+        for (dtype, _) in ENTRY.types {
+            let case = Case::new(&ENTRY, 25).input(value_of(*dtype, &[2, 1], &[0, 1]));
+            let case = case.input(int64(&[1], &[-1]));
+            assert_eq!(case.run(), value_of(*dtype, &[2], &[0, 1]));
+        }
     }
 
     #[test]

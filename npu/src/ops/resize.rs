@@ -30,6 +30,7 @@ pub static RESIZE: OpEntry = OpEntry {
     ],
     inputs: (1, 4),
     types: TYPES,
+    widened: &[(DataType::BF16, 13)],
     refused: "`scales`, `sizes`, `roi` that are computed from data",
     import: |node| Resize::import(&RESIZE, node),
     decode: |from| Resize::decode(const { RESIZE.code }, from),

@@ -18,10 +18,9 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: types::ALL,
-    mixed: &[],
-    refused: "",
     import,
     decode,
+    ..OpEntry::BASE
 };
 
 /// Dims `start` to `end` of a tensor, as numbers.

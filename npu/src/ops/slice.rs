@@ -20,10 +20,10 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: types::ALL,
-    mixed: &[],
     refused: "`starts`, `ends`, `axes`, `steps` that are computed from data",
     import,
     decode,
+    ..OpEntry::MOVES
 };
 
 /// What is taken along one dim.

@@ -8,7 +8,7 @@ use crate::element::Real;
 use crate::isa::{self, LANES, Routine, Simd};
 use crate::numbers::NumbersMut;
 use crate::ops::movement;
-use crate::ops::{Imported, Node, Op, OpEntry, OpError, always, axis, types};
+use crate::ops::{Halves, Imported, Node, Op, OpEntry, OpError, always, axis, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::RANK_MAX;
 use crate::tensor::{Fault, Inputs, Output, TensorInfo};
@@ -35,8 +35,10 @@ pub static LOG: OpEntry =
     entry("LogSoftmax", 119, |node| import(Kind::Log, node), |from| decode(Kind::Log, from));
 
 /// The line of Hardmax.
-pub static HARD: OpEntry =
-    entry("Hardmax", 120, |node| import(Kind::Hard, node), |from| decode(Kind::Hard, from));
+pub static HARD: OpEntry = OpEntry {
+    halves: Halves::Rounded,
+    ..entry("Hardmax", 120, |node| import(Kind::Hard, node), |from| decode(Kind::Hard, from))
+};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {

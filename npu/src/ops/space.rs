@@ -24,10 +24,9 @@ const fn entry(
         outputs: 1,
         operands: (1, 1),
         types: types::ALL,
-        mixed: &[],
-        refused: "",
         import,
         decode,
+        ..OpEntry::MOVES
     }
 }
 

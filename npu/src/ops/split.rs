@@ -15,10 +15,10 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: OUTPUTS_MAX,
     operands: (1, 1),
     types: &types::all(2),
-    mixed: &[],
     refused: "a `split` that is computed from data, more than 32 outputs",
     import,
     decode,
+    ..OpEntry::MOVES
 };
 
 /// A tensor in parts.

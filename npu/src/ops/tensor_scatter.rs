@@ -17,7 +17,7 @@ pub static ENTRY: OpEntry = OpEntry {
     mixed: &[(2, &[DataType::INT64])],
     import,
     decode: |from| Ok(Box::new(TensorScatter { axis: from.size()?, circular: from.flag()? })),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// A cache with new rows; what is outside of it is not written.

@@ -7,6 +7,7 @@ use crate::DataType;
 use crate::aligned::AlignedBytes;
 use crate::cast::{bytes_of, elements};
 use crate::engine::over;
+use crate::numbers::NumbersMut;
 use crate::ops::{AttributeValue, Known, Node, Op, OpEntry, OpError, infer};
 use crate::params::ParamWriter;
 use crate::shape::Shape;
@@ -272,12 +273,11 @@ pub(crate) fn assert_close(found: &Value, expected: &Value, tolerance: f32) {
     }
 }
 
-/// The type of a tensor, for cases of every type.
+/// Values of a type, for cases of every type: the nearest that it has.
 pub(crate) fn value_of(dtype: DataType, dims: &[usize], values: &[i32]) -> Value {
-    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    match dtype {
-        DataType::FLOAT => float(dims, &values.iter().map(|x| *x as f32).collect::<Vec<_>>()),
-        DataType::INT64 => int64(dims, &values.iter().map(|x| i64::from(*x)).collect::<Vec<_>>()),
-        _ => ints(dims, values),
-    }
+    let info = TensorInfo::new(dtype, Shape::new(dims).unwrap());
+    let mut bytes = AlignedBytes::zeroed(info.bytes());
+    let values: Vec<f64> = values.iter().map(|x| f64::from(*x)).collect();
+    NumbersMut::new(dtype, &mut bytes).unwrap().write(0, &values);
+    Value { info, bytes }
 }

@@ -16,10 +16,10 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: types::ALL,
-    mixed: &[],
     refused: "`repeats` that are computed from data",
     import,
     decode: |from| Ok(Box::new(Tile { repeats: from.shape()? })),
+    ..OpEntry::MOVES
 };
 
 /// A tensor that is repeated.

@@ -16,10 +16,9 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (1, 1),
     types: types::ALL,
-    mixed: &[],
-    refused: "",
     import,
     decode,
+    ..OpEntry::MOVES
 };
 
 /// The dims in another order.

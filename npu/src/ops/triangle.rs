@@ -17,7 +17,7 @@ pub static ENTRY: OpEntry = OpEntry {
     mixed: &[(1, &[DataType::INT64])],
     import: |node| Ok(Imported::all(Triangle { upper: node.flag("upper", true)? }, node)),
     decode: |from| Ok(Box::new(Triangle { upper: from.flag()? })),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// The part of matrices on one side of a diagonal, with the diagonal; zeros elsewhere.

@@ -29,6 +29,11 @@ pub(super) const fn all(others: u32) -> [(DataType, u32); 13] {
     ]
 }
 
+/// Floats of 16 bits; bfloat16 came later.
+pub(super) const fn halves(brain: u32) -> [(DataType, u32); 2] {
+    [(DataType::FLOAT16, 1), (DataType::BF16, brain)]
+}
+
 /// Floats; bfloat16 came later.
 pub(super) const fn floats(brain: u32) -> [(DataType, u32); 4] {
     [(DataType::FLOAT, 1), (DataType::DOUBLE, 1), (DataType::FLOAT16, 1), (DataType::BF16, brain)]

@@ -62,10 +62,9 @@ impl<F: Function> Unary<F> {
             outputs: 1,
             operands: (1, 1),
             types,
-            mixed: &[],
-            refused: "",
             import: Self::import,
             decode: Self::decode,
+            ..OpEntry::BASE
         }
     }
 
@@ -161,10 +160,9 @@ impl<F: Arithmetic> AnyUnary<F> {
             outputs: 1,
             operands: (1, 1),
             types,
-            mixed: &[],
-            refused: "",
             import: |_| Ok(Imported::first(Self(PhantomData))),
             decode: |_| Ok(Box::new(Self(PhantomData))),
+            ..OpEntry::BASE
         }
     }
 }
@@ -204,12 +202,16 @@ pub(super) fn each<W: Wide>(
 
 /// Functions: line, type, number, opsets, types, attributes, parameters with their defaults.
 macro_rules! functions {
-    ($($(#[$doc:meta])* $entry:ident $name:ident = $code:literal, $versions:expr, $types:expr,
+    ($($(#[$doc:meta])* $entry:ident $name:ident $(: $halves:ident)? = $code:literal,
+        $versions:expr, $types:expr,
         $attributes:expr, [$($parameter:literal = $default:expr),*],
         |$x:ident, $p:pat_param| $of:expr $(, $floats:expr)?;)+) => {
         $(#[doc = concat!("The line of ", stringify!($name), ".")]
-        pub static $entry: $crate::ops::OpEntry = $crate::ops::unary::Unary::<$name>::entry(
-            stringify!($name), $code, &$versions, $types, &$attributes);
+        pub static $entry: $crate::ops::OpEntry = $crate::ops::OpEntry {
+            $(halves: $crate::ops::Halves::$halves,)?
+            ..$crate::ops::unary::Unary::<$name>::entry(
+                stringify!($name), $code, &$versions, $types, &$attributes)
+        };
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;

@@ -27,10 +27,10 @@ const fn entry(
         outputs: 1,
         operands: (1, 1),
         types: types::ALL,
-        mixed: &[],
         refused: if inputs.1 > 1 { "`axes` that are computed from data" } else { "" },
         import,
         decode,
+        ..OpEntry::MOVES
     }
 }
 

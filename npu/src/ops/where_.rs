@@ -17,7 +17,7 @@ pub static ENTRY: OpEntry = OpEntry {
     mixed: &[(0, &[DataType::BOOL])],
     import: |node| Ok(Imported::all(Where, node)),
     decode: |_| Ok(Box::new(Where)),
-    ..OpEntry::BASE
+    ..OpEntry::MOVES
 };
 
 /// One element or another.
