@@ -1,8 +1,8 @@
 """Makes models, inputs and expected outputs for oracle.rs: python oracle.py FOLDER [MODELS].
 
-Five kinds of cases: the node cases that ONNX itself has for some ops of the table, random graphs
+Six kinds of cases: the node cases that ONNX itself has for some ops of the table, random graphs
 of those ops, attention as exporters of transformers write it, random frozen graphs of TensorFlow
-(frozen.py), and whole models: page orientation on noise and on page-like images, OCR on noise.
+(frozen.py), models of halves (halves.py), and whole models, also of halves: page orientation on noise and on page-like images, OCR on noise.
 Expected outputs are onnxruntime's, those of the node case, or numpy's. Without the package `onnx`
 only frozen graphs and models are compared.
 A line of FOLDER/cases.txt is a case: name, model, tolerance, inputs (name:type:dims:file), outputs
@@ -19,6 +19,7 @@ import numpy as np
 import onnxruntime
 
 try:
+    import halves
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 except ImportError:
@@ -28,7 +29,7 @@ OPS = (
     "Add BatchNormalization Concat Conv GlobalAveragePool HardSigmoid HardSwish Identity "
     "MatMul Mul Relu Reshape Shape Slice Softmax"
 ).split()
-TYPES = {np.dtype("float32"): "f32", np.dtype("int32"): "i32", np.dtype("int64"): "i64"}
+TYPES = {"float32": "f32", "int32": "i32", "int64": "i64", "float16": "f16", "bfloat16": "bf16"}
 # Inputs whose values decide about shapes: initializers, as exporters write them.
 SHAPE_INPUTS = {"Reshape": [1], "Slice": [1, 2, 3, 4]}
 
@@ -43,7 +44,7 @@ class Cases:
             path = self.folder / f"{len(self.lines)}.{what}.bin"
             path.write_bytes(array.tobytes())
             dims = ",".join(str(dim) for dim in array.shape)
-            return f"{TYPES[array.dtype]}:{dims}:{path.name}"
+            return f"{TYPES[str(array.dtype)]}:{dims}:{path.name}"
 
         path = self.folder / f"{len(self.lines)}.onnx"
         path.write_bytes(model)
@@ -65,7 +66,7 @@ def node_cases(cases):
         if case.name.endswith("_expanded") or any(node.op_type not in OPS for node in graph.node):
             continue
         inputs, outputs = case.data_sets[0]
-        known = lambda values: all(getattr(value, "dtype", None) in TYPES for value in values)
+        known = lambda values: all(str(getattr(value, "dtype", None)) in TYPES for value in values)
         if not known(inputs) or not known(outputs) or len(outputs) != 1:
             continue
         inputs = dict(zip([value.name for value in graph.input], inputs))
@@ -269,6 +270,8 @@ def whole_model(cases, path):
     for turns in range(4):
         x = page(rng, turns)[None]
         cases.by_onnxruntime(f"orientation page {90 * turns}", model, 1e-4, {"x": x})
+    if onnx is not None:
+        halves.whole(cases, "orientation", onnx.load_from_string(model), {"x": page(rng, 1)[None]})
     x = np.stack([page(rng, turns) for turns in range(3)])
     cases.by_onnxruntime("orientation pages N=3", model, 1e-4, {"x": x})
     for name, x in real_pages():
@@ -284,6 +287,8 @@ def model_of_text(cases, path):
     if dims is not None:
         x = np.random.default_rng(2).uniform(-1, 1, (1, *dims)).astype(np.float32)
         cases.by_onnxruntime(path.stem, path.read_bytes(), 1e-4, {"x": x})
+        if onnx is not None:
+            halves.whole(cases, path.stem, onnx.load(path), {"x": x})
 
 
 def main():
@@ -298,6 +303,7 @@ def main():
             cases.by_onnxruntime(f"random graph {number}", model, 1e-4, inputs)
         for number in range(60):
             cases.by_onnxruntime(f"attention {number}", *attention(rng, number))
+        halves.made(cases)
     for number in range(150):
         model, inputs, outputs = frozen.random_graph(number)
         cases.write(f"frozen graph {number}", model, 1e-4, inputs, outputs)

@@ -16,6 +16,7 @@ use compiler::{Options, compile};
 use npu::DataType;
 use npu::aligned::AlignedBytes;
 use npu::engine::{Input, Model};
+use npu::half::{Bf16, F16};
 use npu::shape::Shape;
 use npu::team::Team;
 use npu::tensor::TensorInfo;
@@ -33,6 +34,8 @@ impl Value {
         let [dtype, dims, file] = parts[..] else { panic!("{text}") };
         let dtype = match dtype {
             "f32" => DataType::FLOAT,
+            "f16" => DataType::FLOAT16,
+            "bf16" => DataType::BF16,
             "i32" => DataType::INT32,
             _ => DataType::INT64,
         };
@@ -45,12 +48,18 @@ impl Value {
 
     /// Greatest difference to another value, absolute and by size where that is above 1.
     fn distance(&self, bytes: &[u8]) -> f64 {
-        if self.info.dtype != DataType::FLOAT {
+        if !matches!(self.info.dtype, DataType::FLOAT | DataType::FLOAT16 | DataType::BF16) {
             return if self.bytes[..] == *bytes { 0.0 } else { f64::INFINITY };
         }
+        let half = |word: &[u8; 2]| u16::from_le_bytes(*word);
         let floats = |bytes: &[u8]| -> Vec<f64> {
             let (words, _) = bytes.as_chunks();
-            words.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect()
+            let halves = bytes.as_chunks().0.iter().map(half);
+            match self.info.dtype {
+                DataType::FLOAT16 => halves.map(|x| F16(x).to_f32().into()).collect(),
+                DataType::BF16 => halves.map(|x| Bf16(x).to_f32().into()).collect(),
+                _ => words.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect(),
+            }
         };
         let pairs = floats(&self.bytes).into_iter().zip(floats(bytes));
         let each = pairs.map(|(expected, found)| {
@@ -179,7 +188,9 @@ fn as_onnxruntime_has_it() {
         match run(&folder, line) {
             Ok((distance, least)) if distance <= tolerance => {
                 greatest = greatest.max(distance);
-                if name.starts_with("orientation") || name.ends_with("_infer") {
+                if ["orientation", "float16", "bfloat16"].iter().any(|own| name.starts_with(own))
+                    || name.ends_with("_infer")
+                {
                     eprintln!("{name}: greatest difference {distance:.1e}, fastest {least:?}");
                 }
             }
