@@ -25,12 +25,16 @@ pub static ENTRY: OpEntry = OpEntry {
     outputs: 1,
     operands: (5, 5),
     types: &[(DataType::FLOAT, 1)],
+    // In models, statistics may be of another type than what they are of.
+    mixed: &[(1, FLOATS), (2, FLOATS), (3, FLOATS), (4, FLOATS)],
     widened: &types::halves(14),
     refused: "training: `training_mode` = 1, `is_test` = 0, more than one output",
     import,
     decode: |from| Ok(Box::new(BatchNormalization { epsilon: from.f32()? })),
     ..OpEntry::BASE
 };
+
+const FLOATS: &[DataType] = &[DataType::FLOAT];
 
 /// (x - mean) / sqrt(variance + epsilon) * scale + bias. Operands: x, scale, bias, mean, variance.
 ///
