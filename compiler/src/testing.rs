@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use npu::aligned::AlignedBytes;
 use npu::engine::{Input, Model};
+use npu::half::{Bf16, F16};
 use npu::ops::AttributeValue;
 use npu::program::Layout;
 use npu::tensor::TensorInfo;
@@ -14,6 +15,8 @@ use crate::{CompileError, Compiled, Options, compile, import, plan, type_graph};
 /// Types of ONNX.
 pub(crate) const FLOAT: i32 = 1;
 pub(crate) const INT64: i32 = 7;
+pub(crate) const FLOAT16: i32 = 10;
+pub(crate) const BF16: i32 = 16;
 
 /// A dim that is known, named, or open.
 #[derive(Clone, Copy, Debug)]
@@ -90,11 +93,22 @@ impl Draft {
         self
     }
 
-    pub(crate) fn floats(mut self, name: &str, dims: &[i64], values: &[f32]) -> Self {
-        let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    pub(crate) fn floats(self, name: &str, dims: &[i64], values: &[f32]) -> Self {
+        let raw = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.raw(name, FLOAT, dims, raw)
+    }
+
+    /// Floats of 16 bits.
+    pub(crate) fn halves(self, name: &str, dtype: i32, dims: &[i64], values: &[f32]) -> Self {
+        let raw = values.iter().flat_map(|value| half(dtype, *value).to_le_bytes()).collect();
+        self.raw(name, dtype, dims, raw)
+    }
+
+    /// A constant of any type by its bytes.
+    pub(crate) fn raw(mut self, name: &str, dtype: i32, dims: &[i64], raw: Vec<u8>) -> Self {
         self.graph().initializer.push(onnx::TensorProto {
             dims: dims.to_vec(),
-            data_type: Some(FLOAT),
+            data_type: Some(dtype),
             name: Some(name.to_owned()),
             raw_data: Some(raw.into()),
             ..onnx::TensorProto::default()
@@ -156,7 +170,12 @@ impl Draft {
     }
 }
 
-/// Runs a compiled model on floats; all outputs as floats.
+/// The bits of the float of 16 bits that is nearest.
+pub(crate) fn half(dtype: i32, value: f32) -> u16 {
+    if dtype == FLOAT16 { F16::from_f32(value).0 } else { Bf16::from_f32(value).0 }
+}
+
+/// Runs a compiled model on floats, which become those of its types; all outputs as floats.
 pub(crate) fn run(compiled: &Compiled, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
     run_as(compiled, Layout::native(), inputs)
 }
@@ -164,13 +183,16 @@ pub(crate) fn run(compiled: &Compiled, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
 /// As [`run`], with weights in a layout.
 pub(crate) fn run_as(compiled: &Compiled, layout: Layout, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
     let model = Model::load_as(compiled.om.clone(), layout).unwrap();
-    let values: Vec<AlignedBytes> = inputs
-        .iter()
-        .map(|values| {
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            AlignedBytes::copy_of(&bytes)
-        })
-        .collect();
+    let written = |(info, values): (&TensorInfo, &&[f32])| {
+        let halves = |own| values.iter().flat_map(|x| half(own, *x).to_le_bytes()).collect();
+        let bytes: Vec<u8> = match info.dtype {
+            npu::DataType::FLOAT16 => halves(FLOAT16),
+            npu::DataType::BF16 => halves(BF16),
+            _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        };
+        AlignedBytes::copy_of(&bytes)
+    };
+    let values: Vec<AlignedBytes> = model.inputs().zip(inputs).map(written).collect();
     let bind = |(info, bytes): (&TensorInfo, _)| Input { info: *info, bytes };
     let bound: Vec<Input<'_>> =
         model.inputs().zip(values.iter().map(|value| &value[..])).map(bind).collect();
@@ -186,6 +208,15 @@ pub(crate) fn run_as(compiled: &Compiled, layout: Layout, inputs: &[&[f32]]) -> 
         if info.dtype == npu::DataType::INT64 {
             let (words, _) = bytes.as_chunks();
             return words.iter().map(|word| i64::from_le_bytes(*word) as f32).collect();
+        }
+        let halves = || bytes.as_chunks().0.iter().map(|word| u16::from_le_bytes(*word));
+        match info.dtype {
+            npu::DataType::FLOAT16 => return halves().map(|bits| F16(bits).to_f32()).collect(),
+            npu::DataType::BF16 => return halves().map(|bits| Bf16(bits).to_f32()).collect(),
+            npu::DataType::BOOL | npu::DataType::UINT8 => {
+                return bytes.iter().map(|byte| f32::from(*byte)).collect();
+            }
+            _ => {}
         }
         let (words, _) = bytes.as_chunks();
         words.iter().map(|word| f32::from_le_bytes(*word)).collect()

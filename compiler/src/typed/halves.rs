@@ -238,3 +238,6 @@ impl Graph<'_> {
         each.collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
