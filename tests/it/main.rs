@@ -8,6 +8,7 @@ mod align_time;
 mod codes;
 mod deploys;
 mod ends;
+mod halves;
 mod models;
 mod refusals;
 mod stalls;

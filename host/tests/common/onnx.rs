@@ -26,23 +26,36 @@ fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
 
 /// A float tensor's declaration: `None` is the open dim `N`.
 fn declared(name: &str, dims: &[Option<u64>]) -> Vec<u8> {
+    declared_as(FLOAT, name, dims)
+}
+
+/// ONNX's number of float32.
+const FLOAT: u64 = 1;
+
+/// The same of a type, by ONNX's number.
+fn declared_as(dtype: u64, name: &str, dims: &[Option<u64>]) -> Vec<u8> {
     let dims = dims.iter().map(|dim| match dim {
         Some(value) => bytes(1, &number(1, *value)),
         None => bytes(1, &bytes(2, b"N")),
     });
-    let tensor = [number(1, 1), bytes(2, &dims.collect::<Vec<_>>().concat())].concat();
+    let tensor = [number(1, dtype), bytes(2, &dims.collect::<Vec<_>>().concat())].concat();
     [bytes(1, name.as_bytes()), bytes(2, &bytes(1, &tensor))].concat()
 }
 
 /// A model of one node: `op` of the inputs makes the output `y/out`; all are `float [N, 3]`, or
 /// with `rows` known.
 pub(crate) fn model(op: &str, inputs: &[&str], rows: Option<u64>) -> Vec<u8> {
+    model_of(FLOAT, op, inputs, rows)
+}
+
+/// The same of a type, by ONNX's number.
+pub(crate) fn model_of(dtype: u64, op: &str, inputs: &[&str], rows: Option<u64>) -> Vec<u8> {
     let dims = [rows, Some(3)];
     let mut node: Vec<Vec<u8>> = inputs.iter().map(|name| bytes(1, name.as_bytes())).collect();
     node.extend([bytes(2, b"y/out"), bytes(3, b"the_node"), bytes(4, op.as_bytes())]);
     let mut graph = vec![bytes(1, &node.concat()), bytes(2, b"g")];
-    graph.extend(inputs.iter().map(|name| bytes(11, &declared(name, &dims))));
-    graph.push(bytes(12, &declared("y/out", &dims)));
+    graph.extend(inputs.iter().map(|name| bytes(11, &declared_as(dtype, name, &dims))));
+    graph.push(bytes(12, &declared_as(dtype, "y/out", &dims)));
     [number(1, 8), bytes(7, &graph.concat()), bytes(8, &number(2, 15))].concat()
 }
 

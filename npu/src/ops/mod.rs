@@ -25,6 +25,7 @@ pub mod blocked;
 mod broadcast;
 mod cell;
 mod gemm;
+mod halves;
 mod lanes;
 mod movement;
 pub mod pairwise;
@@ -43,6 +44,8 @@ use crate::tensor::{Fault, Inputs, Output, TensorInfo, element_size, type_name};
 pub use activation::Activation;
 pub use broadcast::Broadcast;
 pub use error::OpError;
+pub use halves::Halves;
+use halves::with_widened;
 pub use node::{AttributeValue, Known, Node, axis, of_onnx};
 
 /// Newest opset whose definitions the table was compared with.
@@ -232,19 +235,6 @@ const fn since(name: &'static str, since: u32) -> AttributeSpec {
 /// An attribute that was taken away.
 const fn before(name: &'static str, until: u32) -> AttributeSpec {
     AttributeSpec { name, since: 1, until }
-}
-
-/// In which form an op works on floats of 16 bits. A compiler that widens them keeps results that
-/// are not rounded; this says where that does not matter, and where it does. Whatever of them
-/// decides about whole numbers or bools is rounded before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halves {
-    /// As float32: near arguments have near results.
-    Widened,
-    /// In either form: elements are moved.
-    Moved,
-    /// Rounded to their type, as results jump or the op is about types.
-    Rounded,
 }
 
 /// A line of the table.
@@ -578,13 +568,6 @@ impl OpEntry {
 /// The types of a list that an opset has.
 fn since_opset(types: types::Types, opset: u32) -> Vec<DataType> {
     types.iter().filter(|(_, since)| *since <= opset).map(|(dtype, _)| *dtype).collect()
-}
-
-/// Types with a kernel, and those that are widened to one of them.
-fn with_widened(types: &[DataType], widened: &[DataType]) -> Vec<DataType> {
-    let more =
-        widened.iter().filter(|own| types.contains(&DataType::FLOAT) && !types.contains(own));
-    types.iter().chain(more).copied().collect()
 }
 
 /// Types and shapes of an op's outputs, after everything that the table knows was checked.
