@@ -65,9 +65,10 @@ impl Value {
         Ok(Self { info: TensorInfo::new(dtype, shape), bytes: AlignedBytes::copy_of(&bytes) })
     }
 
-    /// The first difference beyond the tolerance. Of bfloat16 up to four roundings pass (2^-6 of the
-    /// value): those expected of Attention were rounded after each step and are off by up to 0.0095
-    /// of what f64 gives, those found are rounded once; the cases' tolerance is below one rounding.
+    /// The first difference beyond the tolerance. Of bfloat16 up to four roundings pass (2^-6 of
+    /// the value): values expected of Attention were rounded after each step and are off by up to
+    /// 0.0095 of what f64 gives, those found are rounded once; the cases' own tolerance is below
+    /// one rounding.
     fn differs(&self, found: &[u8], (rtol, atol): (f64, f64)) -> Option<String> {
         let rtol = if self.info.dtype == DataType::BF16 { rtol.max(1.0 / 64.0) } else { rtol };
         let (expected, found) =
@@ -398,8 +399,9 @@ impl Report {
              with `DFLOW_WRITE=1`: the\ncases of `onnx.backend.test.case.node` that are not a \
              function's body in other ops. A case passes within its own\ntolerance (rtol 1e-3, \
              atol 1e-7 by default; of bfloat16 1/64 at least), or is refused when it is \
-             compiled; the test fails\nif one is wrong.\n\nOther engines were counted on cases whose inputs and outputs are all \
-             float32, int32 or int64 and have at least\none element each, which is the first row \
+             compiled; the test fails\nif one is wrong.\n\nOther engines were counted on \
+             cases whose inputs and outputs are all float32, int32 or int64 and have at least\none \
+             element each, which is the first row \
              (the second one takes those with empty tensors, too).\n\n\
              | cases | passed | refused |\n|---|---|---|\n"
         );

@@ -1,8 +1,9 @@
 """Makes models, inputs and expected outputs for oracle.rs: python oracle.py FOLDER [MODELS].
 
 Six kinds of cases: the node cases that ONNX itself has for some ops of the table, random graphs
-of those ops, attention as exporters of transformers write it, random frozen graphs of TensorFlow
-(frozen.py), models of halves (halves.py), and whole models, also of halves: page orientation on noise and on page-like images, OCR on noise.
+of those ops, attention as exporters of transformers write it, models of halves (halves.py), random
+frozen graphs of TensorFlow (frozen.py), and whole models, also of halves: page orientation on noise
+and on page-like images, OCR on noise and on a page.
 Expected outputs are onnxruntime's, those of the node case, or numpy's. Without the package `onnx`
 only frozen graphs and models are compared.
 A line of FOLDER/cases.txt is a case: name, model, tolerance, inputs (name:type:dims:file), outputs
