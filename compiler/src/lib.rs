@@ -32,6 +32,8 @@ mod residual;
 mod story;
 mod streams;
 mod symbols;
+#[cfg(test)]
+mod sweeps;
 mod tensorflow;
 #[cfg(test)]
 mod testing;

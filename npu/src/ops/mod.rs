@@ -18,6 +18,8 @@ mod examples;
 mod hostile;
 mod node;
 #[cfg(test)]
+mod sweeps;
+#[cfg(test)]
 pub(crate) mod testing;
 
 pub mod activation;

@@ -1,5 +1,6 @@
 //! Examples of every op, as text: what a definition says of small tensors. They are tests of the
-//! ops, seeds of hostile programs, and cases of the suite for backends (tests/src/conformance).
+//! ops, seeds of hostile programs, and, but for those of nothing, cases of the suite for backends
+//! (tests/src/conformance).
 
 use crate::DataType;
 use crate::half::{Bf16, F16};
@@ -8,8 +9,12 @@ use crate::ops::{AttributeValue, TABLE, by_name};
 use crate::tensor::Element;
 
 /// The texts, by family.
-const TEXTS: &[&str] =
-    &[include_str!("layers.txt"), include_str!("movement.txt"), include_str!("pointwise.txt")];
+const TEXTS: &[&str] = &[
+    include_str!("empty.txt"),
+    include_str!("layers.txt"),
+    include_str!("movement.txt"),
+    include_str!("pointwise.txt"),
+];
 
 /// An example: a node, and what comes of it.
 pub(crate) struct Example {
