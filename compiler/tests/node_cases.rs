@@ -22,9 +22,14 @@ use npu::ops::OpError;
 use npu::shape::Shape;
 use npu::tensor::TensorInfo;
 
+/// Cases whose expected values are less exact than their tolerance, and what is taken instead of
+/// its absolute part: numpy computes with complex numbers of 32 bits there, so that what is 0 by
+/// the definition is 2e-7 beside values of 50.
+const INEXACT: [(&str, f64); 2] = [("test_dft_inverse", 5e-7), ("test_dft_inverse_opset19", 5e-7)];
+
 /// Fewest cases that have to pass: of all, of those of [`CORE`] types, and of those among these
 /// that have no empty tensor.
-const FLOOR: (usize, usize, usize) = (1137, 860, 828);
+const FLOOR: (usize, usize, usize) = (1179, 896, 864);
 /// Types of the cases that other engines were compared by.
 const CORE: [DataType; 3] = [DataType::FLOAT, DataType::INT32, DataType::INT64];
 
@@ -131,11 +136,13 @@ impl<'a> Case<'a> {
             let (name, value) = input.split_once(':').expect("name:value");
             (name, Value::read(folder, value))
         });
+        let inexact = INEXACT.iter().find(|(own, _)| *own == name);
+        let atol = inexact.map_or_else(|| atol.parse().expect("atol"), |(_, atol)| *atol);
         Self {
             name,
             ops,
             model: std::fs::read(folder.join(model)).expect("the model of a case"),
-            tolerance: (rtol.parse().expect("rtol"), atol.parse().expect("atol")),
+            tolerance: (rtol.parse().expect("rtol"), atol),
             node: node.split(' ').collect(),
             inputs: inputs.collect(),
             outputs: list(outputs).map(|output| Value::read(folder, output)).collect(),
@@ -398,12 +405,13 @@ impl Report {
             "What `compiler/tests/node_cases.rs` found with the package onnx {version}, and writes \
              with `DFLOW_WRITE=1`: the\ncases of `onnx.backend.test.case.node` that are not a \
              function's body in other ops. A case passes within its own\ntolerance (rtol 1e-3, \
-             atol 1e-7 by default; of bfloat16 1/64 at least), or is refused when it is \
-             compiled; the test fails\nif one is wrong.\n\nOther engines were counted on \
-             cases whose inputs and outputs are all float32, int32 or int64 and have at least\none \
-             element each, which is the first row \
+             atol 1e-7 by default; of bfloat16 1/64 at least, {} with another atol, as numpy's \
+             numbers are less exact\nthere), or is refused when it is compiled; the test fails if \
+             one is wrong.\n\nOther engines were counted on cases whose inputs and outputs are all \
+             float32, int32 or int64 and have at least\none element each, which is the first row \
              (the second one takes those with empty tensors, too).\n\n\
-             | cases | passed | refused |\n|---|---|---|\n"
+             | cases | passed | refused |\n|---|---|---|\n",
+            INEXACT.len()
         );
         let dense = self.dense;
         for (name, Count { passed, refused }, sum) in [

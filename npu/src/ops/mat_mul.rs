@@ -154,18 +154,28 @@ fn plain<T: Element>(
     let mut matrices = output.elements::<T>()?.chunks_exact_mut(rows * columns);
     product.each(|a, b| {
         let Some(out) = matrices.next() else { return };
-        let (left, right) = (&left[a * rows * depth..], &right[b * depth * columns..]);
-        for (row, out) in out.chunks_exact_mut(columns).enumerate() {
-            out.fill(T::ZERO);
-            for k in 0..depth {
-                let factor = left[row * depth + k];
-                for (to, x) in out.iter_mut().zip(&right[k * columns..][..columns]) {
-                    *to = to.plus(factor.times(*x));
-                }
-            }
-        }
+        multiply(&left[a * rows * depth..], &right[b * depth * columns..], out, depth, columns);
     });
     Ok(())
+}
+
+/// One product of matrices of any type.
+pub(super) fn multiply<T: Element>(
+    left: &[T],
+    right: &[T],
+    out: &mut [T],
+    depth: usize,
+    columns: usize,
+) {
+    for (row, out) in out.chunks_exact_mut(columns).enumerate() {
+        out.fill(T::ZERO);
+        for k in 0..depth {
+            let factor = left[row * depth + k];
+            for (to, x) in out.iter_mut().zip(&right[k * columns..][..columns]) {
+                *to = to.plus(factor.times(*x));
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub mod activation;
 pub mod blocked;
 mod broadcast;
 mod cell;
+mod fourier;
 mod gemm;
 mod halves;
 mod lanes;
@@ -343,8 +344,10 @@ ops! {
     concat: ENTRY;
     conv: ENTRY;
     conv_transpose: ENTRY;
+    deform_conv: ENTRY;
     determinant: ENTRY;
     dropout: ENTRY;
+    einsum: ENTRY;
     elements: GATHER, GATHER_ND, SCATTER, SCATTER_ND, SCATTER_OLD;
     expand: ENTRY;
     exponential: CELU, ELU, ERF, EXP, LOG, MISH, RECIPROCAL, SELU, SIGMOID, SOFTPLUS, SOFTSIGN,
@@ -368,6 +371,7 @@ ops! {
     mat_mul: ENTRY;
     max_unpool: ENTRY;
     mul: ENTRY;
+    n_grams: ENTRY;
     normalization: GROUP, INSTANCE, LAYER, RMS;
     one_hot: ENTRY;
     order: TOP_K;
@@ -386,12 +390,14 @@ ops! {
     rotary: ENTRY;
     running: PRODUCT, SUM;
     shape: ENTRY;
-    signal: BLACKMAN, HAMMING, HANN;
+    signal: BLACKMAN, HAMMING, HANN, MEL;
     slice: ENTRY;
     softmax: ENTRY, HARD, LOG;
     space: DEPTH_TO_SPACE, SPACE_TO_DEPTH;
+    spectrum: DFT, STFT;
     split: ENTRY;
     standard: LP, LRN, MEAN_VARIANCE;
+    suppression: ENTRY;
     tensor_scatter: ENTRY;
     tile: ENTRY;
     transpose: ENTRY;
