@@ -265,9 +265,8 @@ mod tests {
             let places = dims.iter().map(|dim| (dim + 1 - 3) / 2 + 1);
             let places: Vec<usize> = places.collect();
             let taps = 1 << rank;
-            let of = |value: &[usize], seed: u64| {
-                float(value, &noise(value.iter().product(), seed))
-            };
+            let of =
+                |value: &[usize], seed: u64| float(value, &noise(value.iter().product(), seed));
             let (x, w, bias) = (of(&x, 1), of(&w, 2), of(&[6], 3));
             let attributes = |name: &str| {
                 let case = Case::new(by_name(name).unwrap(), 22).int("group", 2);

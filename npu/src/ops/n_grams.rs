@@ -75,7 +75,8 @@ fn import(node: &Node<'_>) -> Result<Imported, OpError> {
         let own = usize::try_from(given).ok().filter(|own| (least..=most).contains(own));
         own.ok_or_else(|| OpError::attribute(name, given, format!("{least} to {most}")))
     };
-    let (least, most) = (size("min_gram_length", 1, 1 << 20)?, size("max_gram_length", 1, 1 << 20)?);
+    let (least, most) =
+        (size("min_gram_length", 1, 1 << 20)?, size("max_gram_length", 1, 1 << 20)?);
     let skips = size("max_skip_count", 0, SKIPS_MAX)?;
     let pool = node.ints("pool_int64s")?.unwrap_or_default();
     let places = node.ints("ngram_indexes")?.unwrap_or_default();

@@ -1,5 +1,5 @@
-//! HannWindow, HammingWindow and BlackmanWindow: weights of a signal; MelWeightMatrix: weights of its
-//! frequencies. Their sizes are constants, so they are made when the node is imported.
+//! HannWindow, HammingWindow and BlackmanWindow: weights of a signal; MelWeightMatrix: weights of
+//! its frequencies. Their sizes are constants, so they are made when the node is imported.
 
 use std::f64::consts::TAU;
 

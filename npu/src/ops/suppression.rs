@@ -50,9 +50,8 @@ impl Area {
 
     /// Whether so much of both is common to them, as a part of what both cover.
     fn overlaps(&self, other: &Self, threshold: f32) -> bool {
-        let side = |dim: usize| {
-            self.high[dim].min(other.high[dim]) - self.low[dim].max(other.low[dim])
-        };
+        let side =
+            |dim: usize| self.high[dim].min(other.high[dim]) - self.low[dim].max(other.low[dim]);
         let (height, width) = (side(0), side(1));
         if !(height > 0.0 && width > 0.0 && self.size > 0.0 && other.size > 0.0) {
             return false;
@@ -125,9 +124,8 @@ fn import(node: &Node<'_>) -> Result<Imported, OpError> {
                 }
             }
             let number = |at: usize| i64::try_from(at).unwrap_or(i64::MAX);
-            selected.extend(
-                kept.iter().map(|at| [line / classes, line % classes, *at].map(number)),
-            );
+            selected
+                .extend(kept.iter().map(|at| [line / classes, line % classes, *at].map(number)));
         }
     }
     let info = TensorInfo::new(DataType::INT64, Shape::new(&[selected.len(), 3])?);

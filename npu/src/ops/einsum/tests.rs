@@ -71,11 +71,38 @@ fn letters_in_any_order() {
         check(equation, &own.copied().collect::<Vec<_>>());
     };
     for equation in [
-        "ij->ji", "ij->i", "ij->j", "ij->", "ijkb->kbji", "ii->i", "ii->", "iji->ji", "iiki->k",
-        "i,i->", "i,j->ij", "i,j->ji", "ij,jk->ik", "ij,kj->ki", "bij,bjk->bik", "bij,bjk->kbi",
-        "bij,bkj->b", "bij,jkb->ikb", "ij,k->j", "ij,ij->ij", "ij,ji->", "iij,jk->ki", ",i->i",
-        "->", ",->", "i,j,k->kji", "ij,jk,kA->iA", "ij,jk,kA,Ab->ib", "ijk,ij,k->", "i,i,i->i",
-        "ij,i,j->ij", "bijk,Aij,bA->kA",
+        "ij->ji",
+        "ij->i",
+        "ij->j",
+        "ij->",
+        "ijkb->kbji",
+        "ii->i",
+        "ii->",
+        "iji->ji",
+        "iiki->k",
+        "i,i->",
+        "i,j->ij",
+        "i,j->ji",
+        "ij,jk->ik",
+        "ij,kj->ki",
+        "bij,bjk->bik",
+        "bij,bjk->kbi",
+        "bij,bkj->b",
+        "bij,jkb->ikb",
+        "ij,k->j",
+        "ij,ij->ij",
+        "ij,ji->",
+        "iij,jk->ki",
+        ",i->i",
+        "->",
+        ",->",
+        "i,j,k->kji",
+        "ij,jk,kA->iA",
+        "ij,jk,kA,Ab->ib",
+        "ijk,ij,k->",
+        "i,i,i->i",
+        "ij,i,j->ij",
+        "bijk,Aij,bA->kA",
     ] {
         of(equation);
     }
@@ -117,7 +144,10 @@ fn nothing_to_sum() {
     let none = float(&[2, 0], &[]);
     assert_eq!(run("ij->i", std::slice::from_ref(&none)), float(&[2], &[0.0; 2]));
     assert_eq!(run("ij,jk->ik", &[none.clone(), float(&[0, 3], &[])]), float(&[2, 3], &[0.0; 6]));
-    assert_eq!(run("ij,jk,k->i", &[none, float(&[0, 3], &[]), float(&[3], &[1.0; 3])]).bytes.len(), 8);
+    assert_eq!(
+        run("ij,jk,k->i", &[none, float(&[0, 3], &[]), float(&[3], &[1.0; 3])]).bytes.len(),
+        8
+    );
 }
 
 #[test]
