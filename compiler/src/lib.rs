@@ -31,9 +31,9 @@ mod quantise;
 mod residual;
 mod story;
 mod streams;
-mod symbols;
 #[cfg(test)]
 mod sweeps;
+mod symbols;
 mod tensorflow;
 #[cfg(test)]
 mod testing;
