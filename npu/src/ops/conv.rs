@@ -8,7 +8,7 @@ mod direct;
 
 use crate::DataType;
 use crate::isa;
-use crate::ops::gemm::Gemm;
+use crate::ops::gemm::{self, Gemm};
 use crate::ops::{Activation, Imported, Node, Op, OpEntry, OpError, always, types};
 use crate::params::{ParamReader, ParamWriter};
 use crate::shape::{ELEMENTS_MAX, Shape};
@@ -388,7 +388,7 @@ impl Op for Conv {
                 isa::run(Direct { layout, scratch, output, weights, bias, activation, out, maps });
             } else {
                 let (left, right) = (weights, input);
-                isa::run(Gemm { left, right, bias, activation, out, rows, depth, columns });
+                gemm::run(Gemm { left, right, bias, activation, out, rows, depth, columns });
             }
         }
         Ok(())

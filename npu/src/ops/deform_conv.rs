@@ -4,8 +4,7 @@
 
 use crate::DataType;
 use crate::cast::elements_mut;
-use crate::isa;
-use crate::ops::gemm::Gemm;
+use crate::ops::gemm::{self, Gemm};
 use crate::ops::sample::from_size;
 use crate::ops::window::{SPATIAL, Window, numbers, pads, spatial};
 use crate::ops::{Activation, Imported, Node, Op, OpEntry, OpError, always};
@@ -220,7 +219,7 @@ impl Op for DeformConv {
             let left = &w[group * out_maps * depth..][..out_maps * depth];
             let bias = bias.map(|bias| &bias[rows]);
             let (right, activation) = (&*columns, Activation::None);
-            isa::run(Gemm {
+            gemm::run(Gemm {
                 left,
                 right,
                 bias,
@@ -249,7 +248,7 @@ impl Op for DeformConv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa::Isa;
+    use crate::isa::{self, Isa};
     use crate::ops::by_name;
     use crate::ops::testing::{Case, assert_close, float, noise};
 

@@ -12,10 +12,9 @@ mod steps;
 mod tests;
 
 use crate::DataType;
-use crate::cast::{Plain, elements_mut};
+use crate::cast::{Plain, elements, elements_mut};
 use crate::element::Element;
-use crate::isa;
-use crate::ops::gemm::Gemm;
+use crate::ops::gemm::{self, Gemm};
 use crate::ops::mat_mul::multiply;
 use crate::ops::{Activation, Imported, Node, Op, OpEntry, OpError, always};
 use crate::params::{ParamReader, ParamWriter};
@@ -139,44 +138,53 @@ impl Einsum {
         steps.fold([0; 3], |most, own| [0, 1, 2].map(|side| most[side].max(own[side])))
     }
 
-    fn compute<T: Element>(
+    /// The same code for all types, which know how to copy and to multiply bytes.
+    fn compute(
         &self,
         inputs: &dyn Inputs,
         output: &mut Output<'_>,
-        product: fn(&Step, &[T], &[T], &mut [T]),
+        (size, copy, product): (usize, Mover, Product),
     ) -> Result<(), Fault> {
         let sizes = self.sizes(&|index| inputs.info(index).shape).map_err(|_| Fault::Memory)?;
         let (operands, result) = self.sides();
         let [left, right, whole] = self.rooms(&sizes);
-        let (left, scratch) = room::<T>(output.scratch, left)?;
-        let (right, scratch) = room::<T>(scratch, right)?;
-        let (mut made, scratch) = room::<T>(scratch, whole)?;
-        let (mut next, _) = room::<T>(scratch, whole)?;
-        let out = elements_mut::<T>(output.bytes).ok_or(Fault::Memory)?;
+        let (left, scratch) = room(output.scratch, left, size)?;
+        let (right, scratch) = room(scratch, right, size)?;
+        let (mut made, scratch) = room(scratch, whole, size)?;
+        let (mut next, _) = room(scratch, whole, size)?;
         let first = operands.first().copied().ok_or(Fault::Memory)?;
         let mut own = Source::strided(first, inputs.dims(0), &sizes);
         for (index, step) in self.steps(&sizes).enumerate() {
-            let from = if index == 0 { inputs.elements::<T>(0)? } else { &*made };
-            copy(from, &own, &step.left, &sizes, &mut left[..step.left()]);
+            let from = if index == 0 { inputs.bytes(0) } else { &*made };
+            copy(from, &own, &step.left, &sizes, &mut left[..step.left() * size])?;
             let other = Source::strided(operands[index + 1], inputs.dims(index + 1), &sizes);
-            let from = inputs.elements::<T>(index + 1)?;
-            copy(from, &other, &step.right, &sizes, &mut right[..step.right()]);
-            product(&step, left, right, &mut next[..step.product()]);
+            let (from, to) = (inputs.bytes(index + 1), &mut right[..step.right() * size]);
+            copy(from, &other, &step.right, &sizes, to)?;
+            product(&step, left, right, &mut next[..step.product() * size])?;
             std::mem::swap(&mut made, &mut next);
             own = Source::dense(step.result(), &sizes);
         }
-        let from = if operands.len() == 1 { inputs.elements::<T>(0)? } else { &*made };
-        copy(from, &own, &result, &sizes, out);
-        Ok(())
+        let from = if operands.len() == 1 { inputs.bytes(0) } else { &*made };
+        copy(from, &own, &result, &sizes, output.bytes)
     }
 }
 
+/// Copies elements in another order.
+type Mover = fn(&[u8], &Source, &List, &[usize; LETTERS], &mut [u8]) -> Result<(), Fault>;
+
+/// Multiplies stacks of matrices.
+type Product = fn(&Step, &[u8], &[u8], &mut [u8]) -> Result<(), Fault>;
+
 /// Memory of elements, and what is behind it.
-fn room<T: Plain>(scratch: &mut [u8], count: usize) -> Result<(&mut [T], &mut [u8]), Fault> {
-    let own = scratch.split_at_mut_checked(bytes(count, size_of::<T>()));
+fn room(scratch: &mut [u8], count: usize, size: usize) -> Result<(&mut [u8], &mut [u8]), Fault> {
+    let own = scratch.split_at_mut_checked(bytes(count, size));
     let (own, rest) = own.ok_or(Fault::Memory)?;
-    let own = elements_mut::<T>(&mut own[..count * size_of::<T>()]).ok_or(Fault::Memory)?;
-    Ok((own, rest))
+    Ok((&mut own[..count * size], rest))
+}
+
+/// Bytes as elements.
+fn seen<T: Plain>(bytes: &[u8]) -> Result<&[T], Fault> {
+    elements(bytes).ok_or(Fault::Memory)
 }
 
 /// Bytes of so many elements, so that what is behind them is aligned.
@@ -185,27 +193,31 @@ fn bytes(count: usize, size: usize) -> usize {
 }
 
 /// A stack of products of matrices of floats.
-fn floats(step: &Step, left: &[f32], right: &[f32], out: &mut [f32]) {
-    let [stack, rows, depth, columns] = step.sizes();
+fn floats(step: &Step, left: &[u8], right: &[u8], out: &mut [u8]) -> Result<(), Fault> {
+    let ([stack, rows, depth, columns], left, right) = (step.sizes(), seen(left)?, seen(right)?);
+    let out = elements_mut::<f32>(out).ok_or(Fault::Memory)?;
     if rows * columns == 0 {
-        return;
+        return Ok(());
     }
     for (at, out) in out.chunks_exact_mut(rows * columns).enumerate().take(stack) {
         let (left, right) = (&left[at * rows * depth..], &right[at * depth * columns..]);
         let activation = Activation::None;
-        isa::run(Gemm { left, right, bias: None, activation, out, rows, depth, columns });
+        gemm::run(Gemm { left, right, bias: None, activation, out, rows, depth, columns });
     }
+    Ok(())
 }
 
 /// The same of other types.
-fn others<T: Element>(step: &Step, left: &[T], right: &[T], out: &mut [T]) {
-    let [stack, rows, depth, columns] = step.sizes();
+fn others<T: Element>(step: &Step, left: &[u8], right: &[u8], out: &mut [u8]) -> Result<(), Fault> {
+    let ([stack, rows, depth, columns], left, right) = (step.sizes(), seen(left)?, seen(right)?);
+    let out = elements_mut::<T>(out).ok_or(Fault::Memory)?;
     if rows * columns == 0 {
-        return;
+        return Ok(());
     }
     for (at, out) in out.chunks_exact_mut(rows * columns).enumerate().take(stack) {
         multiply(&left[at * rows * depth..], &right[at * depth * columns..], out, depth, columns);
     }
+    Ok(())
 }
 
 impl Op for Einsum {
@@ -242,10 +254,10 @@ impl Op for Einsum {
     fn run(&self, inputs: &dyn Inputs, output: &mut Output<'_>) -> Result<(), Fault> {
         // The lowest bits of sums and products are the same with a sign and without.
         match (output.info.dtype, element_size(output.info.dtype)) {
-            (DataType::FLOAT, _) => self.compute(inputs, output, floats),
-            (DataType::DOUBLE, _) => self.compute(inputs, output, others::<f64>),
-            (_, Some(4)) => self.compute(inputs, output, others::<u32>),
-            _ => self.compute(inputs, output, others::<u64>),
+            (DataType::FLOAT, _) => self.compute(inputs, output, (4, copy::<f32>, floats)),
+            (DataType::DOUBLE, _) => self.compute(inputs, output, (8, copy::<f64>, others::<f64>)),
+            (_, Some(4)) => self.compute(inputs, output, (4, copy::<u32>, others::<u32>)),
+            _ => self.compute(inputs, output, (8, copy::<u64>, others::<u64>)),
         }
     }
 

@@ -5,7 +5,7 @@
 //! along, a tile of the right one stays in the first-level cache while the rows pass.
 #![allow(clippy::needless_range_loop, reason = "a tile is walked by row, depth and column")]
 
-use crate::isa::{LANES, Routine, Simd};
+use crate::isa::{self, LANES, Routine, Simd};
 use crate::ops::Activation;
 
 /// `out = activation(left * right + bias)`; all matrices row by row.
@@ -22,6 +22,12 @@ pub(super) struct Gemm<'a> {
     pub(super) rows: usize,
     pub(super) depth: usize,
     pub(super) columns: usize,
+}
+
+/// Multiplies in the best form for this machine: the one copy of it for all who call it.
+#[inline(never)]
+pub(super) fn run(gemm: Gemm<'_>) {
+    isa::run(gemm);
 }
 
 impl Routine for Gemm<'_> {

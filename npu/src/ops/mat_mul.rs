@@ -1,8 +1,7 @@
 //! MatMul: matrix products by numpy's rule, with broadcasting of the dims before the last two.
 
 use crate::DataType;
-use crate::isa;
-use crate::ops::gemm::Gemm;
+use crate::ops::gemm::{self, Gemm};
 use crate::ops::{Activation, Imported, Op, OpEntry, OpError, types};
 use crate::shape::{RANK_MAX, Shape};
 use crate::tensor::{Element, Fault, Inputs, Output, TensorInfo, element_size};
@@ -139,7 +138,7 @@ fn floats(product: &Product, inputs: &dyn Inputs, output: &mut Output<'_>) -> Re
         let Some(out) = matrices.next() else { return };
         let (left, right) = (&left[a * rows * depth..], &right[b * depth * columns..]);
         let activation = Activation::None;
-        isa::run(Gemm { left, right, bias: None, activation, out, rows, depth, columns });
+        gemm::run(Gemm { left, right, bias: None, activation, out, rows, depth, columns });
     });
     Ok(())
 }

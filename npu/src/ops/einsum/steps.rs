@@ -1,7 +1,9 @@
 //! Steps of an Einsum, and copies of tensors in another order of their letters.
 
+use crate::cast::{elements, elements_mut};
 use crate::element::Element;
 use crate::shape::RANK_MAX;
+use crate::tensor::Fault;
 
 /// Numbers of letters: the alphabet twice, and as many as dims for an ellipsis.
 pub(super) const LETTERS: usize = 60;
@@ -155,12 +157,14 @@ impl Source {
 
 /// Writes a tensor in an order of letters; those that the order does not have are summed.
 pub(super) fn copy<T: Element>(
-    from: &[T],
+    from: &[u8],
     source: &Source,
     order: &List,
     sizes: &[usize; LETTERS],
-    to: &mut [T],
-) {
+    to: &mut [u8],
+) -> Result<(), Fault> {
+    let from = elements::<T>(from).ok_or(Fault::Memory)?;
+    let to = elements_mut::<T>(to).ok_or(Fault::Memory)?;
     let summed = source.letters & !order.set();
     let mut others = List::default();
     (0..LETTERS).filter(|letter| summed >> letter & 1 == 1).for_each(|x| others.push(x));
@@ -180,10 +184,11 @@ pub(super) fn copy<T: Element>(
         *to = sum;
         step(order, source, sizes, &mut at, &mut first);
     }
+    Ok(())
 }
 
 /// To the next index, the last letter first.
-#[inline(always)]
+#[inline]
 fn step(
     order: &List,
     source: &Source,

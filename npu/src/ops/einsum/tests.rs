@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::isa::Isa;
+use crate::isa::{self, Isa};
 use crate::ops::testing::{Case, Value, assert_close, float, int64, noise, value_of};
 
 /// The definition of an equation with a right side and without an ellipsis, on dims by letter.
