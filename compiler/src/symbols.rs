@@ -90,9 +90,14 @@ pub fn symbols(imported: &Imported) -> Symbols {
             inputs.pop();
         }
         let known = inputs.iter().flatten().all(|own| own.dims.is_some());
-        let (opset, asked) = (imported.opset, &mut conditions);
-        let mut look = Look { node, opset, inputs, conditions: asked, fresh: &mut fresh };
+        // What a rule asked before it gave up is not asked.
+        let (opset, mut asked) = (imported.opset, BTreeSet::new());
+        let (conditions_of, fresh) = (&mut asked, &mut fresh);
+        let mut look = Look { node, opset, inputs, conditions: conditions_of, fresh };
         let made = look.exact().or_else(|| rules::apply(&mut look));
+        if made.is_some() {
+            conditions.append(&mut asked);
+        }
         if made.is_none() && known {
             lost.push((node.name.clone(), node.op.clone()));
         }

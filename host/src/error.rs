@@ -6,6 +6,28 @@
 
 use std::fmt;
 
+/// Most characters of a problem with a file that are said.
+const FOUND_MAX: usize = 2000;
+
+/// A text that may come from a file, for a terminal: no control characters, and so many characters
+/// at most.
+pub(crate) fn shown_up_to(most: usize, text: &str) -> String {
+    let mut own = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == most {
+            own.push('…');
+            break;
+        }
+        if c.is_control() { own.extend(c.escape_default()) } else { own.push(c) }
+    }
+    own
+}
+
+/// What was found in a file, whose names stand in it.
+pub(crate) fn found_in_file(text: &str) -> String {
+    shown_up_to(FOUND_MAX, text)
+}
+
 /// Where a problem is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {

@@ -11,6 +11,9 @@ use std::fmt;
 /// Most terms and atoms, also within quotients; what is larger is not followed.
 const SIZE_MAX: usize = 512;
 
+/// Most characters of a name that are said.
+const NAME_MAX: usize = 64;
+
 /// Most quotients within quotients.
 const DEPTH_MAX: usize = 8;
 
@@ -258,7 +261,10 @@ fn gcd(a: i64, b: i64) -> i64 {
 impl fmt::Display for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Symbol(name) => f.write_str(name),
+            Self::Symbol(name) => match name.char_indices().nth(NAME_MAX) {
+                None => f.write_str(name),
+                Some((end, _)) => write!(f, "{}…", &name[..end]),
+            },
             Self::Floor(of, by) if of.0.len() == 1 => write!(f, "floor({of} / {by})"),
             Self::Floor(of, by) => write!(f, "floor(({of}) / {by})"),
             Self::Unknown(_) => f.write_str("?"),

@@ -247,6 +247,25 @@ fn moves_beside_typing() {
 }
 
 #[test]
+fn what_a_rule_asked_before_it_gave_up_is_not_asked() {
+    let draft = Draft::new(13)
+        .input("x", FLOAT, &[D::P("n")])
+        .int64s("start", &[1], &[-3])
+        .int64s("end", &[1], &[i64::MAX])
+        .int64s("axis", &[1], &[0])
+        .int64s("step", &[1], &[i64::MIN])
+        .node("Slice", &["x", "start", "end", "axis", "step"], "y")
+        .output("y", FLOAT, None);
+    let said = text(&draft);
+    assert!(said.contains("not followed through Slice") && !said.contains("fits"), "{said}");
+    let long = Draft::new(13)
+        .input("x", FLOAT, &[D::P(include_str!("tests.rs"))])
+        .node("Relu", &["x"], "y")
+        .output("y", FLOAT, None);
+    assert!(text(&long).len() < 400, "{}", text(&long));
+}
+
+#[test]
 fn a_missing_rule_is_said_and_hides_what_is_behind() {
     let draft = Draft::new(13)
         .input("x", FLOAT, &[D::P("n"), D::P("n")])

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::error::{DeployError, Error, PlanError, ReadError, Refused};
+use crate::error::{DeployError, Error, PlanError, ReadError, Refused, shown_up_to};
 use crate::plan::Limits;
 use crate::tools::ToolError;
 use crate::{graph_file, notice, render};
@@ -230,19 +230,6 @@ const CELL_MAX: usize = 100;
 /// long.
 fn shown(text: &str) -> String {
     shown_up_to(CELL_MAX, text)
-}
-
-/// The same with so many characters at most.
-fn shown_up_to(most: usize, text: &str) -> String {
-    let mut own = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == most {
-            own.push('…');
-            break;
-        }
-        if c.is_control() { own.extend(c.escape_default()) } else { own.push(c) }
-    }
-    own
 }
 
 /// Rows as columns two blanks apart; the first row is the heading. Numbers are set to the right.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use npu::program::STREAMS_MAX;
 
-use super::{CELL_MAX, Failure, print, shown, shown_up_to};
-use crate::error::io_text;
+use super::{CELL_MAX, Failure, print, shown};
+use crate::error::{found_in_file, io_text, shown_up_to};
 use crate::graph::{DType, TensorDesc};
 use crate::model::{self, Loadable, Port};
 use crate::plan::bytes_text;
@@ -38,7 +38,7 @@ impl Source {
         let loaded = model::load(&name, &self.model, wanted, !(self.no_cache || anew));
         let loaded = loaded.map_err(|error| {
             let what = format!("{}: model", self.model.display());
-            Failure::system(&what, &error.found, error.expected, error.hint)
+            Failure::system(&what, &found_in_file(&error.found), error.expected, error.hint)
         })?;
         bound.iter().try_for_each(|desc| fits(desc, &loaded.inputs))?;
         Ok(loaded)

@@ -22,7 +22,7 @@ use npu::aligned::AlignedBytes;
 use npu::inspect::{Report, inspect};
 use npu::program::{Layout, MAGIC, Om, STREAMS_MAX, with_layouts};
 
-use crate::error::{DeployError, Place, Problem, io_text};
+use crate::error::{DeployError, Place, Problem, found_in_file, io_text};
 use crate::graph::{DType, Shape, TensorDesc};
 use crate::notice;
 use crate::plan::{DeployPlan, Work};
@@ -103,7 +103,7 @@ impl ModelError {
     /// As a problem at a place.
     #[must_use]
     pub fn at(self, place: Place) -> Box<Problem> {
-        Problem::new(place, self.found, self.expected, self.hint)
+        Problem::new(place, found_in_file(&self.found), self.expected, self.hint)
     }
 }
 
@@ -171,7 +171,7 @@ pub fn load(
     let compiled = compiler::compile(bytes, &options)
         .map_err(|error| refuse(error.to_string(), hint(&error)))?;
     for warning in &compiled.warnings {
-        notice::say(&format!("compile {node}: {warning}"));
+        notice::say(&format!("compile {node}: {}", found_in_file(warning)));
     }
     if use_cache {
         cache::put(&key, &compiled.om);

@@ -175,6 +175,16 @@ fn what_became_of_each_node_is_said() {
 }
 
 #[test]
+fn names_of_a_model_do_no_harm_to_a_terminal() {
+    let folder = Folder::new("om-escape");
+    let model =
+        folder.file("m.onnx", &onnx::model("Add", &["p\u{1b}[31m\n", &"q".repeat(9000)], None));
+    let (exit, out, err) = run(&folder, &["compile", &model]);
+    let shown = "input `p\\u{1b}[31m\\n`: dim 0, `N`, is open";
+    assert!(exit == 1 && out.is_empty() && err.contains(shown) && err.len() < 4000, "{err}");
+}
+
+#[test]
 fn streams_are_bounded_and_shown() {
     let folder = Folder::new("om-streams");
     let model = folder.file("m.onnx", &onnx::model("Add", &["p", "q"], Some(2)));
