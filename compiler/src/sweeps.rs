@@ -1,8 +1,10 @@
 //! Models with nothing in them, and in blocks on every ISA: with all passes, what comes out is what
 //! comes out without one.
 
+use npu::inspect::inspect;
 use npu::isa::{Isa, at_most};
 use npu::ops::AttributeValue;
+use npu::program::Om;
 
 use crate::testing::{D, Draft, FLOAT, noise, run};
 use crate::{Compiled, Options, import, plan, type_graph};
@@ -67,7 +69,8 @@ fn both(draft: &Draft) -> [Compiled; 2] {
     let compiled = draft.compile(&[]).unwrap();
     let typed = type_graph(import(draft.bytes()).unwrap(), &Options::default()).unwrap();
     let om = plan(&typed, 1).write().unwrap();
-    [compiled.clone(), Compiled { om, ..compiled }]
+    let report = inspect(&Om::open(&om[..]).unwrap());
+    [compiled.clone(), Compiled { om, report, ..compiled }]
 }
 
 fn assert_near(found: &[Vec<f32>], expected: &[Vec<f32>], what: &str) {
@@ -104,7 +107,12 @@ fn images_of_every_width_on_every_isa() {
 
 /// What a model makes of nothing, with passes and without.
 fn of_nothing(draft: &Draft) -> Vec<Vec<f32>> {
-    let [compiled, plain] = both(draft).map(|own| run(&own, &[&[]]));
+    let both = both(draft);
+    let [shapes, expected] = both
+        .each_ref()
+        .map(|own| own.report.outputs.iter().map(|output| output.info).collect::<Vec<_>>());
+    assert_eq!(shapes, expected);
+    let [compiled, plain] = both.map(|own| run(&own, &[&[]]));
     assert_eq!(compiled, plain);
     compiled
 }

@@ -261,6 +261,7 @@ fn random_graphs_are_those_of_float32_rounded_once() {
         let (plain, halves) = (random(seed, FLOAT, dtype), random(seed, dtype, dtype));
         let expected = &run(&plain.compile(&[]).unwrap(), &[&x])[0];
         let found = &run(&halves.compile(&[]).unwrap(), &[&x])[0];
+        assert_eq!(found.len(), expected.len(), "seed {seed}");
         for (found, exact) in found.iter().zip(expected) {
             // Half of what lies between two neighbours, and what the order of sums may change.
             let unit = if dtype == FLOAT16 { 1.0 / 2048.0 } else { 1.0 / 256.0 };
