@@ -77,7 +77,7 @@ fn near_ones_are_a_set_of_the_first_inputs_id_and_old_ones_leave() {
     feed(&mut device, &mut links, 0, 3, 35, 3.0);
     assert_sum(&mut device, &mut links, 3, 3.0, 230.0);
     assert_eq!(late(&device), 2);
-    assert!(device.logs().contains("older than what the other inputs have"), "{}", device.logs());
+    device.until_said("older than what the other inputs have");
     device.finalize();
 }
 
@@ -97,7 +97,7 @@ fn offsets_are_taken_off_and_a_message_without_a_time_is_none() {
     feed(&mut device, &mut links, 0, 3, 60, 7.0);
     assert_sum(&mut device, &mut links, 3, 7.0, 5.0);
     assert_eq!(late(&device), 2);
-    assert!(device.logs().contains("input 1: dropped a message without a time"));
+    device.until_said("input 1: dropped a message without a time");
     // A code of its own goes on though it has no time.
     feed(&mut device, &mut links, 1, 5, 1070, 8.0);
     device.feed_code(&mut links, 0, 4, Code(9999));
@@ -116,7 +116,7 @@ fn what_finds_nothing_near_in_time_is_answered_and_the_others_stay() {
     device.start();
     feed(&mut device, &mut links, 0, 1, 10, 1.0);
     assert_answered(&mut device, &mut links, 1, APART);
-    assert!(device.logs().contains("1 of its 2 inputs did not come in time"));
+    device.until_said("1 of its 2 inputs did not come in time");
     // The second input's message waits as long as it takes.
     feed(&mut device, &mut links, 1, 1, 30, 2.0);
     feed(&mut device, &mut links, 0, 2, 24, 3.0);

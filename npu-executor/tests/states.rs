@@ -146,11 +146,11 @@ fn after_its_rounds_a_model_is_idle_and_its_inputs_wait() {
     device.fetch(&mut links, 0).assert_answer(2, Code(9999));
     device.fetch(&mut links, 0).assert_data(3, &[2.0]);
     until(&device, Idle);
-    assert!(device.logs().contains("IDLE after 3 sets; its inputs wait"), "{}", device.logs());
+    device.until_said("IDLE after 3 sets; its inputs wait");
     // The two others are in their queue still: a clear drops them, and three rounds begin.
     assert_eq!(clear(&mut device, STOP).error_code, 0);
     assert_eq!(clear(&mut device, RESTART).error_code, 0);
-    assert!(device.logs().contains("clear of model2: dropped 2 inputs"), "{}", device.logs());
+    device.until_said("clear of model2: dropped 2 inputs");
     for id in 6..=8 {
         device.feed(&mut links, 0, id, &[1.0]);
         device.fetch(&mut links, 0).assert_data(id, &[2.0]);

@@ -229,6 +229,15 @@ impl Rig {
         }
     }
 
+    /// Waits until the process has printed something: what it says comes after what it does.
+    pub fn until_said(&self, text: &str) {
+        let limit = watchdog().unwrap();
+        while !self.logs().contains(text) {
+            assert!(!limit.is_past(MonoTime::now()), "never said: {text}\n{}", self.logs());
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits until set `set` of a slot is inside its function or model.
     pub fn until_inside(&self, slot: u32, set: u64) {
         self.until("inside", slot, |ctl| {
