@@ -79,6 +79,14 @@ impl Imported {
         self.inputs.iter().map(|input| input.name.as_str())
     }
 
+    /// Whether an input has a dim that the model leaves open.
+    pub(crate) fn is_open(&self) -> bool {
+        let known = |dim: &Dim| matches!(dim, Dim::Known(_));
+        let open =
+            |input: &Declared| !input.dims.as_ref().is_some_and(|dims| dims.iter().all(known));
+        self.inputs.iter().any(open)
+    }
+
     /// The same model with all dims of its inputs left open.
     #[must_use]
     pub fn with_open_dims(mut self) -> Self {

@@ -53,7 +53,7 @@ pub use error::CompileError;
 pub use import::{Dim, Imported, external_files, import, import_with};
 pub use plan::{Planned, plan};
 pub use story::Fate;
-pub use symbols::{Atom, Condition, Expr, Fits, Symbols, symbols};
+pub use symbols::{Condition, Expr, Fits, Symbols, symbols};
 pub use typed::{Typed, type_graph};
 
 /// Names the sources of this compiler and of the kernels it packs weights for, and with them the
@@ -97,8 +97,11 @@ pub struct Compiled {
 /// What is wrong with the model, not supported, or not known: [`CompileError`].
 pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError> {
     let imported = import_with(model, &options.files)?;
-    let symbols = symbols(&imported);
-    let typed = type_graph(imported, options).map_err(|error| symbols.explain(error, options))?;
+    let symbols = imported.is_open().then(|| symbols(&imported));
+    let typed = type_graph(imported, options).map_err(|error| match &symbols {
+        Some(symbols) => symbols.explain(error, options),
+        None => error,
+    })?;
     let typed = typed.optimise();
     let planned = plan(&typed, options.streams);
     let mut om = planned.write()?;
@@ -118,6 +121,5 @@ pub fn compile(model: Bytes, options: &Options) -> Result<Compiled, CompileError
             _ => None,
         }
     });
-    let symbols = Some(symbols).filter(Symbols::is_open);
     Ok(Compiled { report, warnings: typed.into_warnings(), om, symbols, fates })
 }

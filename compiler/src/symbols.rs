@@ -28,7 +28,7 @@ use npu::shape::Shape;
 use npu::tensor::TensorInfo;
 
 pub use condition::{Condition, Fits};
-pub use expr::{Atom, Expr};
+pub use expr::Expr;
 
 use crate::Options;
 use crate::error::CompileError;
@@ -155,9 +155,6 @@ impl Symbols {
 
     /// A refusal with what symbols say of it: which dims fit, or what the model makes of them.
     pub(crate) fn explain(&self, error: CompileError, options: &Options) -> CompileError {
-        if !self.is_open() {
-            return error;
-        }
         let fits = self.fits.to_string();
         let given = |name: &str| options.input_shapes.iter().any(|(own, _)| own == name);
         let declared = |name: &str| self.inputs.iter().any(|own| own.0 == name && own.1.is_some());
@@ -179,15 +176,6 @@ impl Symbols {
         let Some(bound) = self.bind(&given) else { return false };
         let of = |name: &str| bound.get(name).copied();
         self.conditions.iter().any(|own| own.holds(&of) == Some(false))
-    }
-
-    /// Whether an input has a dim that the model leaves open.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        let open = |(_, dims): &(String, Option<Vec<Expr>>)| {
-            dims.as_ref().is_none_or(|dims| dims.iter().any(|dim| dim.as_number().is_none()))
-        };
-        self.inputs.iter().any(open)
     }
 }
 

@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 8;
 
 /// A factor that is not a number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Atom {
+enum Atom {
     /// A dim of an input, by its name.
     Symbol(String),
     /// The next whole number at or below a quotient; the divisor is above 1.

@@ -282,3 +282,15 @@ fn top(look: &mut Look<'_>) -> Option<Dims> {
     dims[at] = count;
     Some(dims)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{BROADCAST, REDUCE, SAME};
+
+    #[test]
+    fn rules_are_of_ops_that_are_there() {
+        for name in SAME.iter().chain(&BROADCAST).chain(&REDUCE) {
+            assert!(npu::ops::by_name(name).is_some(), "{name}");
+        }
+    }
+}
